@@ -46,6 +46,7 @@
 #include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -464,7 +465,7 @@ TEST_P(LoaderDeathTest, WorkersKilledFromOutsideAfterEachBatch) {
   options.overlap_epochs = true;
   TENON_ASSERT_OK_AND_ASSIGN(auto loader,
                              Loader::Create<Numbers>(options, 100));
-  int fds = 0;
+  size_t fds = 0;
   std::vector<Batch> kept;
   for (int64_t epoch = 0; epoch < 3; ++epoch) {
     std::vector<Copy> batches;
@@ -478,10 +479,10 @@ TEST_P(LoaderDeathTest, WorkersKilledFromOutsideAfterEachBatch) {
       kill(loader->worker_pids()[victim], SIGKILL);
     }
     EXPECT_EQ(batches, Reference(options, epoch));
-    if (epoch == 0) fds = OpenFds();
+    if (epoch == 0) fds = CountOpenFds();
   }
   // Nothing is kept for those that have ended, but one at most.
-  EXPECT_NEAR(OpenFds(), fds, 12);
+  EXPECT_NEAR(CountOpenFds(), fds, 12);
   EXPECT_THAT(loader->replaced_workers(), Ge(13));
   loader.reset();
   ASSERT_THAT(kept, SizeIs(2));

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@
 #include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/settings/start_method.h"
 
@@ -62,14 +64,14 @@ LoaderOptions OptionsOfPlugin(
 class LoaderProgramTest : public ::testing::Test {
  protected:
   // What a test has made is gone when it ends.
-  void SetUp() override { fds_before_ = OpenFds(); }
+  void SetUp() override { fds_before_ = CountOpenFds(); }
   void TearDown() override {
-    EXPECT_EQ(OpenFds(), fds_before_);
+    EXPECT_EQ(CountOpenFds(), fds_before_);
     EXPECT_TRUE(Becomes([] { return DeadNamesOf(getpid()).empty(); }));
   }
 
  private:
-  int fds_before_ = 0;
+  size_t fds_before_ = 0;
 };
 
 TEST_F(LoaderProgramTest, BatchesAreThoseOfTheConsumersOwnDataset) {

@@ -106,14 +106,14 @@ class LoaderShutdownTest
   absl::StatusOr<std::unique_ptr<Loader>> MakeLoader() const {
     return LoaderIn(state(), std::get<1>(GetParam()));
   }
-  void SetUp() override { fds_ = OpenFds(); }
+  void SetUp() override { fds_ = CountOpenFds(); }
   void TearDown() override {
-    EXPECT_EQ(OpenFds(), fds_);
+    EXPECT_EQ(CountOpenFds(), fds_);
     EXPECT_TRUE(Becomes([] { return DeadNamesOf(getpid()).empty(); }));
   }
 
  private:
-  int fds_ = 0;
+  size_t fds_ = 0;
 };
 std::string ShutdownCaseName(
     const ::testing::TestParamInfo<LoaderShutdownTest::ParamType>& test) {

@@ -6,9 +6,9 @@
 #ifndef TENON_LOADER_LOADER_TESTING_H_
 #define TENON_LOADER_LOADER_TESTING_H_
 
-#include <dirent.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -70,14 +70,6 @@ inline absl::StatusOr<std::vector<Copy>> RunEpoch(Loader& loader,
   }
 }
 
-inline int OpenFds() {
-  int count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (readdir(dir) != nullptr) ++count;
-  closedir(dir);
-  return count;
-}
-
 // That loaders of process `pid` have left behind.
 inline std::vector<std::string> DeadNamesOf(pid_t pid) {
   return DeadNames(absl::StrCat("tenon-loader-", pid, "-"));
@@ -119,18 +111,18 @@ class LoaderTest : public ::testing::TestWithParam<
 
   void SetUp() override { NoteFds(); }
   // What is open now may stay open.
-  void NoteFds() { fds_before_ = OpenFds(); }
+  void NoteFds() { fds_before_ = CountOpenFds(); }
 
   // Nothing is left of any loader: it must be gone when the test ends.
   void TearDown() override {
-    EXPECT_EQ(OpenFds(), fds_before_);
+    EXPECT_EQ(CountOpenFds(), fds_before_);
     // Those of others come and go; what this one has left would stay.
     EXPECT_TRUE(Becomes([] { return DeadNamesOf(getpid()).empty(); }))
         << testing::PrintToString(DeadNamesOf(getpid()));
   }
 
  private:
-  int fds_before_ = 0;
+  size_t fds_before_ = 0;
 };
 
 inline std::string LoaderCaseName(
