@@ -6,6 +6,7 @@ Answers each line of its input with one line: the value of the last expression,
 "ok", or "error: " and the exception. Ends with its input.
 """
 
+import gc
 import os
 import sys
 
@@ -38,16 +39,23 @@ def forked(function):
     return pid
 
 
-names = {"os": os, "torch": torch, "mp": torch.multiprocessing,
+names = {"gc": gc, "os": os, "sys": sys, "torch": torch, "mp": torch.multiprocessing,
          "share": share, "receive": receive, "forked": forked}
-print("torch", torch.__version__, flush=True)
-for line in sys.stdin:
-    answer = "ok"
+
+
+def answer(line):
+    """Of one statement."""
     try:
         try:
-            answer = repr(eval(line, names))
+            return repr(eval(line, names))
         except SyntaxError:
             exec(line, names)
+            return "ok"
     except Exception as error:  # Any, of torch.
-        answer = "error: " + str(error).split("\n")[0]
-    print(answer, flush=True)
+        return "error: " + str(error).split("\n")[0]
+
+
+if __name__ == "__main__":
+    print("torch", torch.__version__, flush=True)
+    for statement in sys.stdin:
+        print(answer(statement), flush=True)
