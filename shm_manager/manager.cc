@@ -502,10 +502,10 @@ bool Manager::HandleMessage(Clients::value_type& client) {
 absl::Status Manager::Answer(Clients::value_type& client,
                              const ManagerRequest& request) {
   bool& is_attached = client.second.is_attached;
-  if (request.version != kManagerVersion) {
+  if (request.version != ManagerVersion()) {
     is_attached = false;
     return absl::FailedPreconditionError(absl::StrCat(
-        "shm_manager: this daemon speaks version ", kManagerVersion,
+        "shm_manager: this daemon speaks version ", ManagerVersion(),
         " of its protocol, the client version ", request.version,
         "; end the daemon, or use another group"));
   }

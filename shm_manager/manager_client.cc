@@ -156,10 +156,10 @@ absl::StatusOr<ManagerReply> ManagerClient::Ask(const ManagerRequest& request,
     return reply;
   }
   TENON_RETURN_IF_ERROR(reply->status);
-  if (reply->version == kManagerVersion) return reply;
-  return absl::FailedPreconditionError(
-      absl::StrCat("shm_manager: the daemon speaks version ", reply->version,
-                   " of its protocol, this process version ", kManagerVersion));
+  if (reply->version == ManagerVersion()) return reply;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "shm_manager: the daemon speaks version ", reply->version,
+      " of its protocol, this process version ", ManagerVersion()));
 }
 
 absl::Status ManagerClient::KeepName(absl::string_view name,

@@ -71,7 +71,7 @@ absl::StatusOr<ManagerRequest> ParseManagerRequest(absl::string_view bytes) {
   ManagerRequest request;
   TENON_ASSIGN_OR_RETURN(request.kind, reader.Get<ManagerRequestKind>());
   TENON_ASSIGN_OR_RETURN(request.version, reader.Get<uint32_t>());
-  if (request.version != kManagerVersion) return request;
+  if (request.version != ManagerVersion()) return request;
   TENON_ASSIGN_OR_RETURN(request.name, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
   TENON_RETURN_IF_ERROR(CheckRequest(request));
@@ -93,7 +93,7 @@ absl::StatusOr<ManagerReply> ParseManagerReply(absl::string_view bytes) {
   ManagerReply reply;
   TENON_RETURN_IF_ERROR(reader.GetStatus(&reply.status));
   TENON_ASSIGN_OR_RETURN(reply.version, reader.Get<uint32_t>());
-  if (reply.version != kManagerVersion) return reply;
+  if (reply.version != ManagerVersion()) return reply;
   for (const auto count : kCounts) {
     TENON_ASSIGN_OR_RETURN(reply.stats.*count, reader.Get<uint64_t>());
   }

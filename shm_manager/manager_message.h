@@ -22,12 +22,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/carried_version.h"
 #include "tenon/shm/base/cplusplus_20.h"
 #include "tenon/shm_manager/manager_stats.h"
 
 namespace tenon {
 
-inline constexpr uint32_t kManagerVersion = 1;
+inline uint32_t ManagerVersion() { return CarriedVersion(1); }
 // The longest message, in bytes: a reply with a text of kMaxManagerText.
 inline constexpr size_t kMaxManagerMessage = 1024;
 inline constexpr size_t kMaxManagerText = 512;
@@ -41,13 +42,13 @@ enum class ManagerRequestKind : uint32_t {
 
 struct ManagerRequest {
   ManagerRequestKind kind = ManagerRequestKind::kAttach;
-  uint32_t version = kManagerVersion;
+  uint32_t version = ManagerVersion();
   std::string name;
 };
 
 struct ManagerReply {
   absl::Status status;  // Its message is cut to kMaxManagerText.
-  uint32_t version = kManagerVersion;
+  uint32_t version = ManagerVersion();
   ManagerStats stats;
 };
 
@@ -55,7 +56,7 @@ std::string EncodeManagerRequest(const ManagerRequest& request);
 std::string EncodeManagerReply(const ManagerReply& reply);
 
 // `bytes` may be anything. Errors: kDataLoss naming the malformed part. What
-// follows the version is parsed only if that is kManagerVersion.
+// follows the version is parsed only if that is ManagerVersion().
 absl::StatusOr<ManagerRequest> ParseManagerRequest(absl::string_view bytes);
 absl::StatusOr<ManagerReply> ParseManagerReply(absl::string_view bytes);
 

@@ -73,7 +73,7 @@ void FuzzRequest(absl::string_view bytes) {
               "a request was refused, or something else taken for one");
   if (!request.ok()) {
     TENON_CHECK(absl::IsDataLoss(request.status()), "not kDataLoss");
-  } else if (request->version == kManagerVersion) {
+  } else if (request->version == ManagerVersion()) {
     TENON_CHECK(EncodeManagerRequest(*request) == bytes,
                 "what was read is not what is written");
   }
@@ -85,7 +85,7 @@ void FuzzReply(absl::string_view bytes) {
               "a reply was refused, or something else taken for one");
   if (!reply.ok()) {
     TENON_CHECK(absl::IsDataLoss(reply.status()), "not kDataLoss");
-  } else if (reply->version == kManagerVersion) {
+  } else if (reply->version == ManagerVersion()) {
     TENON_CHECK(EncodeManagerReply(*reply) == bytes,
                 "what was read is not what is written");
   }

@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/base/carried_version.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -29,7 +30,9 @@ namespace tenon {
 namespace {
 
 constexpr uint16_t kMagic = 0x5154;  // "TQ" on x86.
-constexpr uint8_t kVersion = 2;
+// The version that this build reads and writes. A record of another one is lost
+// where it is refused: raise QueueVersion() with it.
+uint8_t RecordVersion() { return static_cast<uint8_t>(CarriedVersion(2)); }
 constexpr uint8_t kInline = 1;
 constexpr uint8_t kInBlock = 2;
 constexpr uint8_t kOneTensor = 3;
@@ -37,7 +40,7 @@ constexpr uint8_t kShort = 4;
 
 struct RecordHeader {
   uint16_t magic = kMagic;
-  uint8_t version = kVersion;
+  uint8_t version = RecordVersion();
   uint8_t form = 0;
   uint32_t bytes = 0;  // Of the payload.
 };
@@ -48,7 +51,7 @@ struct ShortRecord {
   static constexpr size_t kMaxExtentBytes = 11;
 
   uint16_t magic = kMagic;
-  uint8_t version = kVersion;
+  uint8_t version = RecordVersion();
   uint8_t form = kShort;
   DLDataType dtype;
   RandomId arena;
@@ -460,7 +463,7 @@ bool WireTensorRecord::Parse(std::span<const std::byte> record) {
   RecordHeader header;
   const bool good =
       Reader(record).Get(header) && header.magic == kMagic &&
-      header.version == kVersion &&
+      header.version == RecordVersion() &&
       (header.form == kShort ? ParseShort(record)
                              : header.form == kOneTensor && ParseLong(record));
   if (!good) last_bytes_ = 0;
@@ -542,9 +545,10 @@ absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
                                absl::Hex(header.magic), ", ", header.bytes,
                                " bytes in a record of ", record.size()));
   }
-  if (header.version != kVersion) {
+  if (header.version != RecordVersion()) {
     return Refuse(absl::StrCat("record version ", header.version,
-                               "; this build of Tenon has version ", kVersion));
+                               "; this build of Tenon has version ",
+                               RecordVersion()));
   }
   if (header.form == kOneTensor || header.form == kShort) {
     return Refuse(

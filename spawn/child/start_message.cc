@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/archive.h"
+#include "tenon/shm/base/carried_version.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/spawn/settings/child_settings.h"
@@ -19,7 +20,8 @@
 namespace tenon::spawn {
 namespace {
 
-constexpr uint32_t kVersion = 5;
+// Of all messages between a parent and its child, which begin with this one.
+uint32_t StartVersion() { return CarriedVersion(5); }
 
 // With a switch, -Wswitch reports a strategy that is missing here.
 absl::StatusOr<SharingStrategy> CheckStrategy(SharingStrategy strategy) {
@@ -36,7 +38,7 @@ absl::StatusOr<SharingStrategy> CheckStrategy(SharingStrategy strategy) {
 
 std::string EncodeStartMessage(const StartMessage& message) {
   ArchiveWriter writer;
-  writer.Put(kVersion);
+  writer.Put(StartVersion());
   writer.PutString(message.entry);
   writer.Put(message.index);
   writer.Put(message.ignore_interrupt);
@@ -54,9 +56,11 @@ std::string EncodeStartMessage(const StartMessage& message) {
 absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes) {
   ArchiveReader reader(bytes);
   TENON_ASSIGN_OR_RETURN(const uint32_t version, reader.Get<uint32_t>());
-  if (version != kVersion) {
+  if (version != StartVersion()) {
     return absl::DataLossError(
-        absl::StrCat("start message: version ", version, "; want ", kVersion));
+        absl::StrCat("start message: the parent's is of version ", version,
+                     ", this program reads version ", StartVersion(),
+                     "; build both from one version of Tenon"));
   }
   StartMessage message;
   TENON_ASSIGN_OR_RETURN(message.entry, reader.GetString());

@@ -75,9 +75,9 @@ TEST(StartMessageTest, EveryShorterOrLongerMessageIsRefused) {
 TEST(StartMessageTest, OtherVersionIsRefused) {
   std::string bytes = EncodeStartMessage(Example());
   ++bytes[0];
-  EXPECT_THAT(
-      DecodeStartMessage(bytes),
-      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 6; want 5")));
+  EXPECT_THAT(DecodeStartMessage(bytes),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("version 6, this program reads version 5")));
 }
 
 TEST(StartMessageTest, UnknownStrategyIsRefused) {

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The other process of wire_test.cc, and its loader's worker: joins what its
-// descriptors from 3 on are, uses it, and prints how that went.
+// The other process of wire_test.cc, its child, and its loader's worker: joins
+// the object of its descriptors from 3 on, uses it, and prints the status.
 //
-//   wire_peer channel|queue|arena
+//   wire_peer channel|ring|queue|tensor_queue|arena
+//   wire_peer names SOCKET
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,6 +23,10 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/ring/ring_offer.h"
+#include "tenon/ipc/ring/ring_reader.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/sample.h"
@@ -31,6 +36,9 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm_manager/manager_client.h"
+#include "tenon/spawn/child/function.h"
 #include "tenon/spawn/child/init.h"
 
 namespace tenon {
@@ -87,24 +95,50 @@ absl::Status UseQueue() {
   return queue.Put(number + 1, Soon());
 }
 
+absl::Status UseTensorQueue() {
+  QueueHandle handle = {.bytes = BytesOfHandle(), .fds = FdsOfHandle()};
+  TENON_ASSIGN_OR_RETURN(auto queue, TensorQueue::Open(std::move(handle)));
+  TENON_ASSIGN_OR_RETURN(const Tensor tensor, queue->GetTensor(Soon()));
+  TENON_ASSIGN_OR_RETURN(const float* first, tensor.at<const float>({0}));
+  return queue->Put(TensorMessage().Add(*first + 1), Soon());
+}
+
+absl::Status UseRing() {
+  TENON_ASSIGN_OR_RETURN(
+      RingOffer offer, RingOffer::FromMessage(BytesOfHandle(), FdsOfHandle()));
+  return RingReader::Attach(std::move(offer)).status();
+}
+
 absl::Status UseArena() {
   std::vector<UniqueFd> fds = FdsOfHandle();
   return AttachedArena::Attach(BytesOfHandle(), std::move(fds)).status();
 }
 
-absl::Status Use(absl::string_view what) {
+absl::Status AttachToNames(const std::string& socket) {
+  return ManagerClient::Attach({.path = socket}, Soon()).status();
+}
+
+absl::Status Use(absl::string_view what, const std::string& socket) {
   if (what == "channel") return UseChannel();
   if (what == "queue") return UseQueue();
+  if (what == "ring") return UseRing();
+  if (what == "tensor_queue") return UseTensorQueue();
   if (what == "arena") return UseArena();
-  return absl::InvalidArgumentError("want channel, queue or arena");
+  if (what == "names") return AttachToNames(socket);
+  return absl::InvalidArgumentError(
+      "want channel, ring, queue, tensor_queue, arena or names");
 }
+
+absl::Status Live(int /*index*/) { return absl::OkStatus(); }
+TENON_SPAWN_FUNCTION(Live);
 
 }  // namespace
 }  // namespace tenon
 
 int main(int argc, char** argv) {
   tenon::spawn::Init(argc, argv);  // As a worker it does not return.
-  const absl::Status status = tenon::Use(argc == 2 ? argv[1] : "");
+  const absl::Status status =
+      tenon::Use(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
   std::printf("%s", status.ToString().c_str());
   return 0;
 }

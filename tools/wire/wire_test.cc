@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Two releases meet in one channel, queue, arena and loader: this process, and
-// programs of the same and of another version of all layouts and messages. Of
-// one version they work together; of two, the newcomer refuses by an error that
-// names both, and this process goes on. Built for both: this test is of the
-// older release, or of the newer one.
+// Two releases meet: this process, and programs of another version of all
+// layouts, or of the messages within these. The newcomer is refused by an error
+// that names both versions. This process goes on: a program of its own release
+// then gets everything, and no descriptor and no memory is left. Built twice:
+// this test is of the older release, or of the newer one.
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -15,11 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,36 +32,54 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/ring/ring_offer.h"
+#include "tenon/ipc/ring/ring_producer.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/loader.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/base/wire_version.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/mount_namespace_testing.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/shm_manager/manager.h"
+#include "tenon/shm_manager/manager_client.h"
+#include "tenon/shm_manager/manager_testing.h"
+#include "tenon/spawn/process/start.h"
 
 namespace tenon {
 namespace {
 
 using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
 
-Deadline Soon() { return Deadline::After(absl::Seconds(60)); }
-
-std::string Program(bool is_next) {
-  return std::filesystem::absolute(is_next ? "tools/wire/wire_peer_next"
-                                           : "tools/wire/wire_peer");
+// A program of four: with the next versions, or these, of the layouts and of
+// the messages that they carry.
+std::string Program(bool next_carriers, bool next_messages) {
+  return std::filesystem::absolute(
+      absl::StrCat("tools/wire/wire_peer", next_carriers ? "_carriers" : "",
+                   next_messages ? "_messages" : ""));
 }
 const bool kIsNext = kWireVersionStep != 0;
-std::string Same() { return Program(kIsNext); }
-std::string Other() { return Program(!kIsNext); }
+
+// Of this test's release; of another one; of one in which only the messages
+// have changed.
+std::string Same() { return Program(kIsNext, kIsNext); }
+std::string OtherCarriers() { return Program(!kIsNext, kIsNext); }
+std::string OtherMessages() { return Program(kIsNext, !kIsNext); }
 
 // Another process, with `fds` as its descriptors from 3 on.
 class PeerProgram {
  public:
-  PeerProgram(const std::string& program, const char* what,
-              const std::vector<int>& fds) {
+  PeerProgram(const std::string& program, const std::string& what,
+              const std::vector<int>& fds, const std::string& socket = "") {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
     output_ = UniqueFd(ends[0]);
@@ -76,8 +95,8 @@ class PeerProgram {
       posix_spawn_file_actions_adddup2(&actions, copies.back().get(),
                                        3 + static_cast<int>(i));
     }
-    std::string words[] = {program, what};
-    char* argv[] = {words[0].data(), words[1].data(), nullptr};
+    std::string words[] = {program, what, socket};
+    char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
     EXPECT_EQ(
         posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv, environ),
         0);
@@ -121,82 +140,233 @@ UniqueFd FileOf(const std::string& bytes) {
   return file;
 }
 
-TEST(WireTest, Channel) {
-  for (const bool same : {true, false}) {
-    TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
-    PeerProgram peer(same ? Same() : Other(), "channel", {ends.second.fd()});
-    const UniqueFd theirs = ends.second.Release();
-    ASSERT_THAT(ends.first.Send("hello", {}, Soon()), IsOk());
-    if (same) {
-      TENON_ASSERT_OK_AND_ASSIGN(const Message echo,
-                                 ends.first.Receive(Soon()));
-      EXPECT_EQ(echo.bytes, "hello");
-      EXPECT_EQ(peer.Output(), "OK");
-    } else {
-      EXPECT_THAT(peer.Output(), NamesBothVersions());
+// One object in which the programs meet, one after the other.
+class Host {
+ public:
+  virtual ~Host() = default;
+  // The status of a program that joins. One of this release must get all that
+  // was sent, also to those before it.
+  virtual std::string Meet(const std::string& program) = 0;
+};
+
+class ChannelHost final : public Host {
+ public:
+  std::string Meet(const std::string& program) override {
+    auto ends = Channel::CreatePair();
+    EXPECT_THAT(ends, IsOk());
+    PeerProgram peer(program, "channel", {ends->second.fd()});
+    { const UniqueFd theirs = ends->second.Release(); }
+    EXPECT_THAT(ends->first.Send("hello", {}, Soon()), IsOk());
+    const absl::StatusOr<Message> echo = ends->first.Receive(Soon());
+    EXPECT_EQ(echo.ok(), program == Same()) << echo.status();
+    if (echo.ok()) {
+      EXPECT_EQ(echo->bytes, "hello");
     }
+    return peer.Output();
   }
+};
+
+class RingHost final : public Host {
+ public:
+  std::string Meet(const std::string& program) override {
+    const absl::StatusOr<RingOffer> offer = (*ring_)->Offer();
+    EXPECT_THAT(offer, IsOk());
+    const std::array<int, 3> fds = offer->fds.get();
+    const UniqueFd file = FileOf(offer->message.ToBytes());
+    PeerProgram peer(program, "ring", WithFile(file, {fds.begin(), fds.end()}));
+    const std::string status = peer.Output();
+    EXPECT_THAT((*ring_)->RemoveReader(offer->message.number), IsOk());
+    return status;
+  }
+
+ private:
+  const absl::StatusOr<std::unique_ptr<RingProducer>> ring_ =
+      RingProducer::Create({});
+};
+
+std::string JoinQueue(const std::string& program, const char* what,
+                      const absl::StatusOr<QueueHandle>& handle) {
+  EXPECT_THAT(handle, IsOk());
+  std::vector<int> fds;
+  for (const UniqueFd& fd : handle->fds) fds.push_back(fd.get());
+  const UniqueFd file = FileOf(handle->bytes);
+  return PeerProgram(program, what, WithFile(file, fds)).Output();
 }
 
-TEST(WireTest, Queue) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto queue, Queue<uint64_t>::Create());
-  for (const bool same : {false, true}) {
-    TENON_ASSERT_OK_AND_ASSIGN(const QueueHandle handle, queue.Share());
-    std::vector<int> fds;
-    for (const UniqueFd& fd : handle.fds) fds.push_back(fd.get());
-    const UniqueFd file = FileOf(handle.bytes);
-    PeerProgram peer(same ? Same() : Other(), "queue", WithFile(file, fds));
-    if (same) {
-      ASSERT_THAT(queue.Put(1, Soon()), IsOk());
-      EXPECT_EQ(peer.Output(), "OK");
-      EXPECT_THAT(queue.Get(Soon()), IsOkAndHolds(2u));
-    } else {
-      EXPECT_THAT(peer.Output(), NamesBothVersions());
+class QueueHost final : public Host {
+ public:
+  QueueHost() { EXPECT_THAT(queue_->Put(1, Soon()), IsOk()); }
+  std::string Meet(const std::string& program) override {
+    const std::string status = JoinQueue(program, "queue", queue_->Share());
+    if (program == Same()) {
+      EXPECT_THAT(queue_->Get(Soon()), IsOkAndHolds(2u));
     }
+    return status;
   }
-}
 
-TEST(WireTest, Arena) {
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create({}));
-  for (const bool same : {false, true}) {
-    TENON_ASSERT_OK_AND_ASSIGN(const Block block, arena->TryAllocate(4096));
-    TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(block));
-    const UniqueFd file = FileOf(offer.bytes);
-    PeerProgram peer(same ? Same() : Other(), "arena",
-                     WithFile(file, offer.fds));
-    if (same) {
-      EXPECT_EQ(peer.Output(), "OK");
-    } else {
-      EXPECT_THAT(peer.Output(), NamesBothVersions());
+ private:
+  absl::StatusOr<Queue<uint64_t>> queue_ = Queue<uint64_t>::Create();
+};
+
+class TensorQueueHost final : public Host {
+ public:
+  std::string Meet(const std::string& program) override {
+    // A program that reads no message of this version has dropped one.
+    if ((*queue_)->empty()) PutOne();
+    const std::string status =
+        JoinQueue(program, "tensor_queue", (*queue_)->Share());
+    if (program != Same()) return status;
+    const absl::StatusOr<TensorMessage> reply = (*queue_)->Get(Soon());
+    EXPECT_THAT(reply, IsOk());
+    EXPECT_THAT((*queue_)->AwaitTaken(Deadline::Passed()), IsOk());
+    EXPECT_EQ((*arena_)->Use().blocks_in_use, 0u);
+    return status;
+  }
+
+ private:
+  void PutOne() {
+    absl::StatusOr<Tensor> tensor =
+        (*queue_)->CreateTensor(kDtypeOf<float>, {1'000'000}, Soon());
+    EXPECT_THAT(tensor, IsOk());
+    EXPECT_THAT((*queue_)->Put(*tensor, Soon()), IsOk());
+  }
+
+  const absl::StatusOr<std::shared_ptr<Arena>> arena_ = Arena::Create({});
+  const absl::StatusOr<std::unique_ptr<TensorQueue>> queue_ =
+      TensorQueue::Create({.wait_when_alone = true}, {.arena = *arena_});
+};
+
+class ArenaHost final : public Host {
+ public:
+  std::string Meet(const std::string& program) override {
+    const auto block = (*arena_)->TryAllocate(4096);
+    EXPECT_THAT(block, IsOk());
+    const absl::StatusOr<ArenaOffer> offer = (*arena_)->Offer(*block);
+    EXPECT_THAT(offer, IsOk());
+    const UniqueFd file = FileOf(offer->bytes);
+    return PeerProgram(program, "arena", WithFile(file, offer->fds)).Output();
+  }
+
+ private:
+  const absl::StatusOr<std::shared_ptr<Arena>> arena_ = Arena::Create({});
+};
+
+class LoaderHost final : public Host {
+ public:
+  std::string Meet(const std::string& program) override {
+    const absl::StatusOr<int64_t> sum = SumOfEpoch(program);
+    if (sum.ok()) {
+      EXPECT_EQ(*sum, 45);
     }
+    return sum.status().ToString();
   }
-  EXPECT_THAT(arena->TryAllocate(4096), IsOk());
+
+ private:
+  static absl::StatusOr<int64_t> SumOfEpoch(const std::string& program) {
+    auto loader = loader::Loader::Create(
+        "WireNumbers",
+        {.batch_size = 4,
+         .workers = 1,
+         .worker_program = loader::WorkerProgram{.program = program}},
+        int64_t{10});
+    if (!loader.ok()) return loader.status();
+    int64_t sum = 0;
+    for (absl::StatusOr<loader::Batch>& batch : (*loader)->Epoch(0)) {
+      if (!batch.ok()) return batch.status();
+      const auto values = batch->data<int64_t>("value");
+      if (!values.ok()) return values.status();
+      for (const int64_t value : *values) sum += value;
+    }
+    return sum;
+  }
+};
+
+// A child of another program.
+class ChildHost final : public Host {
+ public:
+  std::string Meet(const std::string& program) override {
+    auto child = spawn::Start(1, "Live", {.program = program});
+    if (!child.ok()) return child.status().ToString();
+    return child->Join(Soon()).ToString();
+  }
+};
+
+// The daemon of names, in a /dev/shm of its own, as it removes dead names.
+class NamesHost final : public Host {
+ public:
+  NamesHost() {
+    EXPECT_THAT(daemon_, IsOk());
+    EXPECT_THAT(AttachTo(folder_.path()), IsOk());
+  }
+  std::string Meet(const std::string& program) override {
+    const std::string status =
+        PeerProgram(program, "names", {}, folder_.path()).Output();
+    EXPECT_THAT(AttachTo(folder_.path()), IsOk());
+    return status;
+  }
+
+ private:
+  const ManagerFolder folder_;
+  const absl::StatusOr<ForkedChild> daemon_ = ForkedChild::Fork(
+      {.name = "daemon", .watchdog = absl::Seconds(100)}, [&](const Reporter&) {
+        ASSERT_TRUE(EnterOwnMountNamespace());
+        ASSERT_TRUE(MountTmpfs("/dev/shm", "size=1m"));
+        TENON_ASSERT_OK_AND_ASSIGN(const auto manager,
+                                   Manager::Create(folder_.path(), {}));
+        EXPECT_THAT(manager->Run(-1), IsOk());
+      });
+};
+
+template <typename H>
+std::unique_ptr<Host> Make() {
+  return std::make_unique<H>();
 }
 
-absl::StatusOr<int64_t> SumOfEpoch(const std::string& program) {
-  auto loader = loader::Loader::Create(
-      "WireNumbers",
-      {.batch_size = 4,
-       .workers = 1,
-       .worker_program = loader::WorkerProgram{.program = program}},
-      int64_t{10});
-  if (!loader.ok()) return loader.status();
-  int64_t sum = 0;
-  for (absl::StatusOr<loader::Batch>& batch : (*loader)->Epoch(0)) {
-    if (!batch.ok()) return batch.status();
-    const auto values = batch->data<int64_t>("value");
-    if (!values.ok()) return values.status();
-    for (const int64_t value : *values) sum += value;
+struct Meeting {
+  const char* name;
+  std::unique_ptr<Host> (*host)();
+  // The release that is refused.
+  std::string (*other)();
+};
+
+class WireTest : public testing::TestWithParam<Meeting> {};
+
+TEST_P(WireTest, AnotherReleaseIsRefusedAndThisOneGoesOn) {
+  if (GetParam().host == &Make<NamesHost> && !CanEnterOwnMountNamespace()) {
+    GTEST_SKIP() << kNoMountNamespace;
   }
-  return sum;
+  const auto meet = [] {
+    const std::unique_ptr<Host> host = GetParam().host();
+    EXPECT_THAT(host->Meet(GetParam().other()), NamesBothVersions());
+    EXPECT_EQ(host->Meet(Same()), "OK");
+  };
+  meet();  // What a process makes once, it has then.
+  const size_t fds = CountOpenFds();
+  meet();
+  EXPECT_EQ(CountOpenFds(), fds);
 }
 
-TEST(WireTest, Loader) {
-  EXPECT_THAT(SumOfEpoch(Same()), IsOkAndHolds(45));
-  const absl::Status refused = SumOfEpoch(Other()).status();
-  EXPECT_FALSE(refused.ok());
-  EXPECT_THAT(std::string(refused.message()), NamesBothVersions());
-}
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, WireTest,
+    testing::Values(Meeting{"names", &Make<NamesHost>, &OtherCarriers},
+                    Meeting{"channel", &Make<ChannelHost>, &OtherCarriers},
+                    Meeting{"ring", &Make<RingHost>, &OtherCarriers},
+                    Meeting{"queue", &Make<QueueHost>, &OtherCarriers},
+                    Meeting{"tensor_queue", &Make<TensorQueueHost>,
+                            &OtherCarriers},
+                    Meeting{"arena", &Make<ArenaHost>, &OtherCarriers},
+                    Meeting{"child", &Make<ChildHost>, &OtherCarriers},
+                    Meeting{"loader", &Make<LoaderHost>, &OtherCarriers}),
+    [](const auto& meeting) { return std::string(meeting.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Messages, WireTest,
+    testing::Values(Meeting{"names", &Make<NamesHost>, &OtherMessages},
+                    Meeting{"tensor_queue", &Make<TensorQueueHost>,
+                            &OtherMessages},
+                    Meeting{"child", &Make<ChildHost>, &OtherMessages},
+                    Meeting{"loader", &Make<LoaderHost>, &OtherMessages}),
+    [](const auto& meeting) { return std::string(meeting.param.name); });
 
 }  // namespace
 }  // namespace tenon
