@@ -6,12 +6,14 @@
 // their starter has.
 
 #include <signal.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,6 +35,8 @@
 #include "tenon/spawn/child/function.h"
 #include "tenon/spawn/process/processes.h"
 #include "tenon/spawn/process/start.h"
+#include "tenon/tools/live/process_scan.h"
+#include "tenon/tools/live/ps.h"
 
 namespace tenon {
 namespace {
@@ -64,6 +68,21 @@ absl::Status HaveNamedSegment(int, Tensor tensor) {
 }
 TENON_SPAWN_FUNCTION(HaveNamedSegment);
 
+// The role of one process in a table of `tenon ps`.
+std::string RoleInPs(pid_t pid) {
+  const auto scan = tools::ScanProcesses();
+  EXPECT_THAT(scan, IsOk());
+  for (const tools::PsRow& row : tools::PsRows(*scan, {})) {
+    if (row.process.pid != pid) continue;
+    const std::string text = tools::PsText({row}, {}, 200);
+    for (const char* role : {"shm manager", "keeper", "supervisor"}) {
+      if (absl::StrContains(text, role)) return role;
+    }
+    return text;
+  }
+  return "not shown";
+}
+
 TEST(SupervisedManagerTest, SpawnedChildrenInheritTheAttachment) {
   if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
   EXPECT_TRUE(InOwnShm([] {
@@ -87,6 +106,7 @@ TEST(SupervisedManagerTest, SpawnedChildrenInheritTheAttachment) {
     TENON_ASSERT_OK_AND_ASSIGN(const ManagerStats stats,
                                other.QueryStats(Soon()));
     EXPECT_EQ(stats.clients, 4u);
+    EXPECT_EQ(RoleInPs(other.daemon().pid), "shm manager");
     EXPECT_THAT(workers.Kill(SIGKILL), IsOk());
     EXPECT_FALSE(workers.Join().ok());
     EXPECT_TRUE(BecomesCount("child", 0));

@@ -39,6 +39,7 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/base/version.h"
+#include "tenon/shm/process/keeper.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/forked_child.h"
@@ -53,6 +54,7 @@
 namespace tenon::tools {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -355,6 +357,20 @@ TEST(TenonToolRoleTest, PsTellsEntryIndexAndParent) {
   });
   ASSERT_THAT(shown, IsOk());
   EXPECT_TRUE(shown->EndsWell());
+}
+
+// It has no memory of Tenon open.
+TEST(TenonToolRoleTest, PsTellsKeepers) {
+  auto keeper = ForkedChild::Fork({.name = "keeper"}, [](const Reporter&) {
+    ASSERT_THAT(BecomeKeeper(), IsOk());
+    const Json self = WithPid(TenonJson({"ps"})["processes"], getpid());
+    EXPECT_EQ(self["role"], Json::object({{"kind", "keeper"}}));
+    EXPECT_THAT(Tenon({"ps"}).out,
+                ContainsRegex(absl::StrCat(getpid(), " +tenon-k", getpid(),
+                                           " +keeper +running")));
+  });
+  ASSERT_THAT(keeper, IsOk());
+  EXPECT_TRUE(keeper->EndsWell());
 }
 
 TEST_F(TenonToolTest, PsSaysWhatEachOwnsAndHolds) {

@@ -28,6 +28,7 @@
 #include "tenon/shm/base/read_file.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/pages/shown_memfd.h"
+#include "tenon/shm/process/keeper_name.h"
 #include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/shm_name.h"
@@ -68,6 +69,24 @@ absl::Duration AgeOf(pid_t pid) {
   const double started =
       static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
   return std::max(absl::ZeroDuration(), absl::Seconds(uptime - started));
+}
+
+// "tenon-k4711". A keeper's pid in its own namespace may be another one than
+// here.
+bool IsKeeperName(absl::string_view name) {
+  int pid;
+  return absl::ConsumePrefix(&name, kKeeperName) &&
+         absl::SimpleAtoi(name, &pid);
+}
+
+bool RunsShmManager(pid_t pid) {
+  char link[4096];
+  const ssize_t length =
+      readlink(absl::StrCat("/proc/", pid, "/exe").c_str(), link, sizeof(link));
+  if (length <= 0) return false;
+  absl::string_view program(link, static_cast<size_t>(length));
+  absl::ConsumeSuffix(&program, " (deleted)");
+  return absl::EndsWith(program, "/tenon_shm_manager");
 }
 
 bool IsLedgerPath(absl::string_view path) {
@@ -157,8 +176,11 @@ absl::Status LookInto(pid_t pid, const ChosenNames& chosen, ProcessScan& scan) {
   if (process.name == spawn::kSupervisorName) {
     process.supervises_for = ParentOf(pid);
   }
+  process.is_keeper = IsKeeperName(process.name);
+  process.is_shm_manager = RunsShmManager(pid);
   if (process.segments.empty() && !process.has_ledger &&
-      !process.role.has_value() && process.supervises_for == 0) {
+      !process.role.has_value() && process.supervises_for == 0 &&
+      !process.is_keeper && !process.is_shm_manager) {
     return absl::OkStatus();
   }
   process.state = StateOf(pid);

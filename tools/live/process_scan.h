@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProcessScan: the processes of this user that have Tenon's memory open or
-// mapped, or are children or supervisors of //spawn, found in /proc.
+// mapped, are children or supervisors of //spawn, keepers, or the daemon of
+// names, found in /proc.
 //
 //   TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanProcesses());
 //   for (const TenonProcess& process : scan.processes) ...
@@ -55,6 +56,10 @@ struct TenonProcess {
   std::optional<spawn::Role> role;
   // Of a supervisor of //spawn: the process whose children it supervises.
   pid_t supervises_for = 0;
+  // A process that outlives its starter (//shm/process:keeper).
+  bool is_keeper = false;
+  // The daemon of names, whether it is a keeper or runs in the foreground.
+  bool is_shm_manager = false;
   // Each once, however often it is open or mapped.
   std::map<FileId, OpenSegment> segments;
 };

@@ -40,11 +40,13 @@ void AddArena(const ArenaReport& arena, PsRow& row) {
 }
 
 // "decode 3 of 4711": entry point, index, parent; "supervisor of 4711": the
-// process whose children it supervises.
+// process whose children it supervises; "shm manager", "keeper".
 std::string RoleText(const TenonProcess& process) {
   if (process.supervises_for != 0) {
     return absl::StrCat("supervisor of ", process.supervises_for);
   }
+  if (process.is_shm_manager) return "shm manager";
+  if (process.is_keeper) return "keeper";
   const std::optional<spawn::Role>& role = process.role;
   if (!role.has_value()) return "-";
   return absl::StrCat(
@@ -56,6 +58,8 @@ Json RoleJson(const TenonProcess& process) {
   if (process.supervises_for != 0) {
     return {{"kind", "supervisor"}, {"parent_pid", process.supervises_for}};
   }
+  if (process.is_shm_manager) return Json::object({{"kind", "shm_manager"}});
+  if (process.is_keeper) return Json::object({{"kind", "keeper"}});
   const std::optional<spawn::Role>& role = process.role;
   if (!role.has_value()) return nullptr;
   return {{"kind", "child"},
