@@ -9,10 +9,9 @@
 #include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
-#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/child/function.h"
-#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/child/main.h"
 #include "tenon/spawn/process/start.h"
 
 using namespace tenon;  // NOLINT: a program of one file.
@@ -62,7 +61,5 @@ absl::Status Run() {
   return absl::OkStatus();
 }
 
-int main(int argc, char** argv) {
-  spawn::Init(argc, argv);  // The readers are this program, too.
-  return ExitCode(Run());
-}
+// The readers are this program, too.
+TENON_SPAWN_MAIN(Run);

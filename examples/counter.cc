@@ -10,13 +10,12 @@
 
 #include "absl/time/clock.h"
 #include "tenon/ipc/sync/mutex.h"
-#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/value/value.h"
 #include "tenon/spawn/arguments/ipc_arguments.h"
 #include "tenon/spawn/arguments/shm_arguments.h"
 #include "tenon/spawn/child/function.h"
-#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/child/main.h"
 #include "tenon/spawn/process/start.h"
 
 using namespace tenon;  // NOLINT: a program of one file.
@@ -68,7 +67,5 @@ absl::Status Run() {
   return absl::OkStatus();
 }
 
-int main(int argc, char** argv) {
-  spawn::Init(argc, argv);  // The children are this program, too.
-  return ExitCode(Run());
-}
+// The children are this program, too.
+TENON_SPAWN_MAIN(Run);

@@ -12,12 +12,11 @@
 
 #include "absl/time/clock.h"
 #include "tenon/ipc/queue/queue.h"
-#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
-#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/child/main.h"
 #include "tenon/spawn/process/start.h"
 
 using namespace tenon;  // NOLINT: a program of one file.
@@ -84,7 +83,5 @@ absl::Status Run() {
   return sender.Join();
 }
 
-int main(int argc, char** argv) {
-  spawn::Init(argc, argv);  // The child is this program, too.
-  return ExitCode(Run());
-}
+// The child is this program, too.
+TENON_SPAWN_MAIN(Run);

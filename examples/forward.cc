@@ -7,11 +7,10 @@
 #include <memory>
 
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
-#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
-#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/child/main.h"
 #include "tenon/spawn/process/start.h"
 
 using namespace tenon;  // NOLINT: a program of one file.
@@ -63,7 +62,5 @@ absl::Status Run() {  // A
   return c.Join();
 }
 
-int main(int argc, char** argv) {
-  spawn::Init(argc, argv);  // B and C are this program, too.
-  return ExitCode(Run());
-}
+// B and C are this program, too.
+TENON_SPAWN_MAIN(Run);

@@ -8,11 +8,10 @@
 
 #include "absl/time/clock.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
-#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
-#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/child/main.h"
 #include "tenon/spawn/process/start.h"
 
 using namespace tenon;  // NOLINT: a program of one file.
@@ -78,7 +77,5 @@ absl::Status Run() {
   return child.Join();
 }
 
-int main(int argc, char** argv) {
-  spawn::Init(argc, argv);  // The child is this program, too.
-  return ExitCode(Run());
-}
+// The child is this program, too.
+TENON_SPAWN_MAIN(Run);

@@ -6,14 +6,12 @@
 
 #include <iostream>
 #include <memory>
-#include <numeric>
 
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
-#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
-#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/child/main.h"
 #include "tenon/spawn/process/start.h"
 
 using namespace tenon;  // NOLINT: a program of one file.
@@ -33,13 +31,9 @@ absl::Status Run() {
   TENON_RETURN_IF_ERROR(producer.Join());
   std::cout << "the producer has ended\n";
   TENON_ASSIGN_OR_RETURN(Tensor tensor, queue->GetTensor(Deadline::Never()));
-  TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<const float>());
-  std::cout << "its tensor of 4 MB has the sum "
-            << std::reduce(values.begin(), values.end(), 0.0) << "\n";
+  std::cout << "its tensor: " << tensor << "\n";
   return absl::OkStatus();
 }
 
-int main(int argc, char** argv) {
-  spawn::Init(argc, argv);  // The producer is this program, too.
-  return ExitCode(Run());
-}
+// The producer is this program, too.
+TENON_SPAWN_MAIN(Run);

@@ -9,11 +9,10 @@
 
 #include "absl/time/clock.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
-#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
-#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/child/main.h"
 #include "tenon/spawn/process/start.h"
 
 using namespace tenon;  // NOLINT: a program of one file.
@@ -58,7 +57,5 @@ absl::Status Produce() {
   return absl::OkStatus();
 }
 
-int main(int argc, char** argv) {
-  spawn::Init(argc, argv);  // The consumers are this program, too.
-  return ExitCode(Produce());
-}
+// The consumers are this program, too.
+TENON_SPAWN_MAIN(Produce);

@@ -23,4 +23,4 @@ if __name__ == "__main__":
     producer.start()
     producer.join()
     print("the producer has ended")
-    print("its tensor has the sum", queue.get().sum().item())
+    print("its tensor:", queue.get())
