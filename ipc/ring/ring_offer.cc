@@ -78,8 +78,9 @@ absl::Status CheckRingGeometry(const RingGeometry& geometry) {
   TENON_RETURN_IF_ERROR(CheckVersion(geometry.version));
   if (!geometry.valid_sizes()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a ring of ", geometry.capacity, " records of ", geometry.record_bytes,
-        " bytes is out of range: want records of 8 to ",
+        "a ring of ", geometry.capacity, " records of ",
+        SizeText(geometry.record_bytes),
+        " is out of range: want records of 8 to ",
         SizeText(RingGeometry::kMaxRecordBytes),
         ", a multiple of 8, and a power of two of them in at most ",
         SizeText(RingGeometry::kMaxBytes)));

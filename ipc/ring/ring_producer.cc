@@ -27,6 +27,7 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/control_memory.h"
 
@@ -176,8 +177,8 @@ absl::StatusOr<uint64_t> RingProducer::State::Count(
     return count;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "Put(): ", records.size(), " bytes for ", what, "; want 1 to ",
-      options.capacity, " records of ", options.record_bytes, " bytes"));
+      "Put(): ", SizeText(records.size()), " for ", what, "; want 1 to ",
+      options.capacity, " records of ", SizeText(options.record_bytes)));
 }
 
 absl::Status RingProducer::State::NoReader(uint64_t count) {

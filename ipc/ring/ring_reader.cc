@@ -33,6 +33,7 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/process/process_identity.h"
@@ -303,9 +304,9 @@ absl::StatusOr<size_t> RingReader::TryPeek(std::span<std::byte> out) {
     return ring.end;
   const size_t record_bytes = ring.geometry.record_bytes;
   if (out.size() < record_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Get(): a record of ", ring.what, " has ", record_bytes,
-                     " bytes; `out` has room for ", out.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Get(): a record of ", ring.what, " has ", SizeText(record_bytes),
+        "; `out` has room for ", SizeText(out.size())));
   }
   if (ring.cursor.available() == 0) TENON_RETURN_IF_ERROR(ring.Refresh());
   if (ring.cursor.available() == 0) return 0;

@@ -25,6 +25,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/name_keeper.h"
 #include "tenon/shm/segment/shm_name.h"
@@ -309,9 +310,9 @@ absl::StatusOr<std::string> EncodeRecord(const TensorMessage& message,
   }
   if (!encoding.fits(kMaxBytes) || fds.fds().size() > TensorFdList::kMaxFds) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "EncodeRecord(): a message of ", encoding.body_bytes(), " bytes and ",
-        fds.fds().size(), " descriptors; the limits are ", kMaxBytes, " and ",
-        TensorFdList::kMaxFds));
+        "EncodeRecord(): a message of ", SizeText(encoding.body_bytes()),
+        " and ", fds.fds().size(), " descriptors; the limits are ",
+        SizeText(kMaxBytes), " and ", TensorFdList::kMaxFds, " descriptors"));
   }
   std::string record(kWireRecordHeaderBytes + encoding.body_bytes(), '\0');
   WriteInlineRecord(encoding.wire(), encoding.body_bytes(),

@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/carried_version.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
@@ -335,12 +336,12 @@ absl::Status ParseWire(std::span<const std::byte> body, TensorWire* wire) {
   uint32_t storages = 0, fields = 0;
   if (!reader.Get(storages) || !reader.Get(fields)) {
     return Refuse(
-        absl::StrCat("body of ", body.size(), " bytes, want at least 8"));
+        absl::StrCat("body of ", SizeText(body.size()), "; want at least 8"));
   }
   if (storages + fields * uint64_t{kLeastFieldBytes} > reader.left()) {
     return Refuse(absl::StrCat(storages, " storages and ", fields,
-                               " fields do not fit in ", reader.left(),
-                               " bytes"));
+                               " fields do not fit in ",
+                               SizeText(reader.left())));
   }
   wire->storages.resize(storages);
   for (uint32_t i = 0; i < storages; ++i) {
@@ -357,7 +358,7 @@ absl::Status ParseWire(std::span<const std::byte> body, TensorWire* wire) {
     }
   }
   if (reader.left() == 0) return absl::OkStatus();
-  return Refuse(absl::StrCat(reader.left(), " bytes are left over"));
+  return Refuse(absl::StrCat(SizeText(reader.left()), " are left over"));
 }
 
 void WriteInlineRecord(const TensorWire& wire, size_t body_bytes,
@@ -541,9 +542,9 @@ absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
   RecordHeader header;
   if (!reader.Get(header) || header.magic != kMagic ||
       (header.form != kShort && header.bytes > reader.left())) {
-    return Refuse(absl::StrCat("bad record header: magic 0x",
-                               absl::Hex(header.magic), ", ", header.bytes,
-                               " bytes in a record of ", record.size()));
+    return Refuse(absl::StrCat(
+        "bad record header: magic 0x", absl::Hex(header.magic), ", ",
+        SizeText(header.bytes), " in a record of ", SizeText(record.size())));
   }
   if (header.version != RecordVersion()) {
     return Refuse(absl::StrCat("record version ", header.version,

@@ -126,7 +126,7 @@ absl::StatusOr<absl::string_view> Batch::text(absl::string_view name,
   if (begin < 0 || end < begin || end > std::ssize(all)) {
     return absl::DataLossError(absl::StrCat(
         "Batch::text(): sample ", i, " of field '", name, "' is from ", begin,
-        " to ", end, " of ", all.size(), " bytes"));
+        " to ", end, " of ", SizeText(all.size())));
   }
   return all.substr(static_cast<size_t>(begin),
                     static_cast<size_t>(end - begin));

@@ -22,6 +22,7 @@
 #include "absl/types/span.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/shm/base/copy_from_shared.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -194,9 +195,9 @@ absl::StatusOr<std::vector<FittedSpec>> BatchLayout::ReadTable(
   std::vector<FittedSpec> table;
   if (rows_ == 0) return table;
   if (block.size() < static_cast<size_t>(total_bytes_)) {
-    return absl::DataLossError(absl::StrCat("block of ", block.size(),
-                                            " bytes for a batch of at least ",
-                                            total_bytes_));
+    return absl::DataLossError(absl::StrCat(
+        "block of ", SizeText(block.size()), " for a batch of at least ",
+        SizeText(static_cast<uint64_t>(total_bytes_))));
   }
   table.resize(static_cast<size_t>(rows_));
   for (const BatchTensor& tensor : tensors_) {

@@ -20,6 +20,7 @@
 #include "dlpack/dlpack.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/sample_spec.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -132,9 +133,9 @@ absl::Status SampleSpan::CopyField(int f, const SampleSpan& from) const {
   TENON_ASSIGN_OR_RETURN(const absl::Span<std::byte> to,
                          Allocate<std::byte>(f, shape));
   if (to.size() != bytes.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Sample::CopyFrom(): field '", field.name, "' has ",
-                     bytes.size(), " bytes, its target ", to.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Sample::CopyFrom(): field '", field.name, "' has ",
+        SizeText(bytes.size()), ", its target ", SizeText(to.size())));
   }
   std::copy(bytes.begin(), bytes.end(), to.begin());
   return absl::OkStatus();

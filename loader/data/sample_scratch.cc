@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/sample_spec.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/tensor/storage.h"
@@ -87,9 +88,9 @@ absl::StatusOr<SampleScratch::Entry> SampleScratch::Place(
     chunk.size = std::max({bytes, kChunkBytes, total_});
     chunk.memory.reset(new (std::nothrow) std::byte[chunk.size]);
     if (chunk.memory == nullptr) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("no memory for ", spec.ToString(), ", ", chunk.size,
-                       " bytes with what is kept for the next samples"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "no memory for ", spec.ToString(), ": ", SizeText(chunk.size),
+          " with what is kept for the next samples"));
     }
     total_ += chunk.size;
     chunk.storage = Storage::FromLent({.data = chunk.memory.get(),

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -47,9 +48,10 @@ absl::StatusOr<Tensor> SealedTensor(DLDataType dtype,
                                     absl::Span<const std::byte> bytes) {
   TENON_ASSIGN_OR_RETURN(TensorSpec spec, TensorSpec::Contiguous(dtype, shape));
   if (static_cast<int64_t>(bytes.size()) != spec.bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "SealedTensor(): ", bytes.size(), " bytes for a tensor of ",
-        spec.ToString(), "; want ", spec.bytes()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("SealedTensor(): ", SizeText(bytes.size()),
+                     " for a tensor of ", spec.ToString(), "; want ",
+                     SizeText(static_cast<uint64_t>(spec.bytes()))));
   }
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
                          SealedStorage(bytes));

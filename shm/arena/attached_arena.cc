@@ -26,6 +26,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/received_fd.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unix_socket.h"
@@ -57,9 +58,10 @@ absl::Status CheckTableSize(int fd, const AttachLimits& limits) {
       const size_t size,
       CheckIsControlMemory(fd, "a received table of an arena"));
   if (size <= Layout::Bytes(max_blocks)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "a received table of an arena has ", size, " bytes; the limit is ",
-      Layout::Bytes(max_blocks), ", for ", max_blocks, " blocks (max_blocks)"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a received table of an arena has ", SizeText(size),
+                   "; the limit is ", SizeText(Layout::Bytes(max_blocks)),
+                   ", for ", max_blocks, " blocks (max_blocks)"));
 }
 
 absl::Status BlockWasReclaimed(absl::string_view arena,
@@ -173,12 +175,13 @@ absl::StatusOr<const std::byte*> AttachedArena::ClaimData(
   if (index >= listed.block_count || descriptor.size > listed.block_bytes ||
       descriptor.offset > listed.block_bytes - descriptor.size) {
     segment.Leave();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Claim(): ", descriptor.size, " bytes at offset ", descriptor.offset,
-        " of block ", descriptor.block, " are outside of segment ",
-        descriptor.segment, " of arena '", name(), "', which has ",
-        listed.block_count, " blocks of ", listed.block_bytes,
-        " bytes from block ", listed.first_block, " on"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Claim(): ", SizeText(descriptor.size), " at offset ",
+                     descriptor.offset, " of block ", descriptor.block,
+                     " are outside of segment ", descriptor.segment,
+                     " of arena '", name(), "', which has ", listed.block_count,
+                     " blocks of ", SizeText(listed.block_bytes),
+                     " from block ", listed.first_block, " on"));
   }
   const SharedWord<uint64_t>& generation =
       attachment.table().generations()[descriptor.block];

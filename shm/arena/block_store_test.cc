@@ -282,10 +282,12 @@ TEST(BlockStoreTest, BlocksThatADeadProcessHeldAreNotUsedForAWhile) {
     const absl::Time killed = absl::Now();
     holder.Kill();
     if (quarantine == kQuarantine) {
-      EXPECT_THAT(arena->TryAllocate(kStoredBytes),
-                  StatusIs(absl::StatusCode::kResourceExhausted,
-                           HasSubstr("1 blocks, 4096 bytes, are held back for "
-                                     "300ms after the end of a process")));
+      EXPECT_THAT(
+          arena->TryAllocate(kStoredBytes),
+          StatusIs(
+              absl::StatusCode::kResourceExhausted,
+              HasSubstr("1 blocks, 4096 bytes (4.0 KiB), are held back for "
+                        "300ms after the end of a process")));
       EXPECT_THAT(arena->Allocate(kStoredBytes,
                                   Deadline::After(absl::Milliseconds(20))),
                   StatusIs(absl::StatusCode::kDeadlineExceeded));

@@ -300,8 +300,8 @@ absl::StatusOr<std::unique_ptr<StoredSegment>> ArenaAttachment::OpenChecked(
   if (memory->size_bytes() / listed->block_bytes < listed->block_count) {
     return absl::InvalidArgumentError(
         absl::StrCat("arena offer: ", listed->block_count, " blocks of ",
-                     listed->block_bytes, " bytes exceed the segment of ",
-                     memory->size_bytes(), " bytes"));
+                     SizeText(listed->block_bytes), " exceed the segment of ",
+                     SizeText(memory->size_bytes())));
   }
   return memory;
 }

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/size_text.h"
 
 namespace tenon {
 namespace {
@@ -71,9 +72,8 @@ Quarantine::Sum Quarantine::HeldBack() const {
 std::string Quarantine::Describe() const {
   const Sum held = HeldBack();
   if (held.blocks == 0) return "";
-  return absl::StrCat(held.blocks, " blocks, ", held.bytes,
-                      " bytes, are held back for ",
-                      absl::FormatDuration(length_),
+  return absl::StrCat(held.blocks, " blocks, ", SizeText(held.bytes),
+                      ", are held back for ", absl::FormatDuration(length_),
                       " after the end of a process that held them");
 }
 
