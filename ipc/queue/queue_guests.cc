@@ -26,6 +26,16 @@ void QueueGuests::Add(pid_t pid, int end_fd) {
   if (end.ok()) living_.push_back({pid, *std::move(end)});
 }
 
+void QueueGuests::Announce() {
+  const ThreadLock lock(&mutex_);
+  ++announced_;
+}
+
+void QueueGuests::Withdraw() {
+  const ThreadLock lock(&mutex_);
+  --announced_;
+}
+
 void QueueGuests::ForgetEnded() {
   std::vector<pollfd> ends;
   for (const Guest& guest : living_) {
@@ -47,7 +57,7 @@ void QueueGuests::ForgetEnded() {
 std::string QueueGuests::DescribeEnd() {
   const ThreadLock lock(&mutex_);
   ForgetEnded();
-  if (!living_.empty() || ended_ == 0) return "";
+  if (!living_.empty() || announced_ > 0 || ended_ == 0) return "";
   if (ended_ == 1) {
     return absl::StrCat("process ", last_ended_,
                         " ended before it opened the queue");

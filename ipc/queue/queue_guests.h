@@ -35,8 +35,13 @@ class QueueGuests {
   // calls then wait for it until their deadline.
   void Add(pid_t pid, int end_fd);
 
-  // If there were guests and all have ended: "process 4711 ended before it
-  // opened the queue". Otherwise empty. Does not block.
+  // Between these two calls a handle is in arguments that no process has got
+  // yet, such as those of a task that waits for a worker: a guest may come.
+  void Announce();
+  void Withdraw();
+
+  // If there were guests, all have ended and none is announced: "process 4711
+  // ended before it opened the queue". Otherwise empty. Does not block.
   std::string DescribeEnd();
 
   // Closes the descriptors. For participants that had another one.
@@ -54,6 +59,7 @@ class QueueGuests {
   std::vector<Guest> living_ ABSL_GUARDED_BY(mutex_);
   pid_t last_ended_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t announced_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tenon

@@ -62,7 +62,8 @@ struct PackedTensors {
 };
 
 // Called in the parent by Start() and StartProcess(), for each process that has
-// been started with the arguments; `end_fd` is readable once it has ended.
+// been started with the arguments, and by a pool, for the worker that has been
+// sent them; `end_fd` is readable once it has ended.
 using StartHook = std::function<void(pid_t pid, int end_fd)>;
 
 // Bytes, descriptors and tensors, ready to be sent, or received.

@@ -20,12 +20,32 @@
 
 namespace tenon::spawn {
 
+namespace {
+
+// A guest that may come, as long as the arguments exist.
+class AnnouncedGuest {
+ public:
+  explicit AnnouncedGuest(std::shared_ptr<QueueGuests> guests)
+      : guests_(std::move(guests)) {
+    guests_->Announce();
+  }
+  ~AnnouncedGuest() { guests_->Withdraw(); }
+  AnnouncedGuest(const AnnouncedGuest&) = delete;
+  AnnouncedGuest& operator=(const AnnouncedGuest&) = delete;
+
+  void Add(pid_t pid, int end_fd) { guests_->Add(pid, end_fd); }
+
+ private:
+  const std::shared_ptr<QueueGuests> guests_;
+};
+
+}  // namespace
+
 absl::Status PackQueueHandle(absl::StatusOr<QueueHandle> handle,
                              ArgumentWriter& to) {
   TENON_RETURN_IF_ERROR(handle.status());
-  to.OnStart([guests = handle->guests](pid_t pid, int end_fd) {
-    guests->Add(pid, end_fd);
-  });
+  to.OnStart([guest = std::make_shared<AnnouncedGuest>(handle->guests)](
+                 pid_t pid, int end_fd) { guest->Add(pid, end_fd); });
   to.PutString(handle->bytes);
   to.Put(uint64_t{handle->fds.size()});
   for (const UniqueFd& fd : handle->fds) {

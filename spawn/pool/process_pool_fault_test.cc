@@ -27,11 +27,14 @@
 #include "tenon/futures/future.h"
 #include "tenon/futures/future_testing.h"
 #include "tenon/ipc/channel/channel.h"
+#include "tenon/ipc/queue/queue.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/ipc_arguments.h"
+#include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/pool/pool_function.h"
 #include "tenon/spawn/pool/pool_options.h"
 #include "tenon/spawn/pool/process_pool.h"
@@ -66,6 +69,50 @@ int Die(std::string how) {
   return 1;
 }
 TENON_POOL_FUNCTION(Die);
+
+// An argument whose receiver dies, before it opens the queue behind it.
+struct Deadly {};
+
+}  // namespace
+
+template <>
+struct ArgumentTraits<Deadly> {
+  static std::string Name() { return "Deadly"; }
+  static absl::Status Pack(const Deadly&, ArgumentWriter&) {
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<Deadly> Unpack(ArgumentReader&) {
+    raise(SIGKILL);
+    return Deadly();
+  }
+};
+
+namespace {
+
+absl::Status NeverCalled(Deadly, Queue<int64_t>) { return absl::OkStatus(); }
+TENON_POOL_FUNCTION(NeverCalled);
+
+absl::Status PutOne(Queue<int64_t> queue) { return queue.Put(1, Watchdog()); }
+TENON_POOL_FUNCTION(PutOne);
+
+// A waiting task keeps the queue's creator from being alone.
+TEST_F(ProcessPoolFaultTest, AWorkerThatDiesBeforeItOpensAQueue) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  TENON_ASSERT_OK_AND_ASSIGN(auto queue, Queue<int64_t>::Create());
+  auto dies = pool.Submit(NeverCalled, Deadly(), queue);
+  auto waits = pool.Submit(PutOne, queue);
+  EXPECT_THAT(queue.Get(Watchdog()), IsOkAndHolds(1));
+  EXPECT_THAT(Get(std::move(waits)), IsOk());
+  EXPECT_THAT(Get(std::move(dies)), StatusIs(absl::StatusCode::kAborted));
+
+  TENON_ASSERT_OK_AND_ASSIGN(auto other, Queue<int64_t>::Create());
+  auto dies_too = pool.Submit(NeverCalled, Deadly(), other);
+  EXPECT_THAT(other.Get(Watchdog()),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("ended before it opened the queue")));
+  EXPECT_THAT(Get(std::move(dies_too)), StatusIs(absl::StatusCode::kAborted));
+}
 
 TEST_F(ProcessPoolFaultTest, DeadWorkerFailsItsOwnTaskAndNoOther) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,

@@ -55,6 +55,15 @@ std::vector<PackedArguments> TakeSent(PoolTask& task) {
   return std::exchange(task.calls, {});
 }
 
+// The arguments of `task` have been sent to `process`.
+void CallHooks(const PoolTask& task, const Process& process) {
+  for (const PackedArguments& call : task.calls) {
+    for (const StartHook& hook : call.on_start) {
+      hook(process.pid(), process.end_fd());
+    }
+  }
+}
+
 absl::Status Raised(const Process& process, PoolAnswer& answer) {
   absl::Status status = answer.status;
   SetProcessError(ProcessRaised{.index = process.index(),
@@ -189,6 +198,7 @@ std::shared_ptr<PoolTask> PoolWorkers::Send(
   if (sent.ok()) {
     worker.phase = Phase::kBusy;
     task->is_sent = true;
+    CallHooks(*task, worker.process);
     assignment.sent = TakeSent(*task);
     return nullptr;
   }
