@@ -26,6 +26,7 @@
 struct CUctx_st;
 struct CUevent_st;
 struct CUfunc_st;
+struct CUgraph_st;
 struct CUmod_st;
 struct CUstream_st;
 
@@ -34,6 +35,7 @@ namespace tenon::cuda_ipc {
 using CUcontext = ::CUctx_st*;
 using CUevent = ::CUevent_st*;
 using CUfunction = ::CUfunc_st*;
+using CUgraph = ::CUgraph_st*;
 using CUmodule = ::CUmod_st*;
 using CUstream = ::CUstream_st*;
 
@@ -82,6 +84,10 @@ enum CUresult : int {
   CUDA_ERROR_SYSTEM_NOT_READY = 802,
   CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
   CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
+  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+  CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
   CUDA_ERROR_UNKNOWN = 999,
 };
 
@@ -130,6 +136,22 @@ enum CUmemAllocationGranularity_flags : int {
   CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
   CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
 };
+
+enum CUstreamCaptureStatus : int {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+};
+
+enum CUstreamCaptureMode : int {
+  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+};
+
+// Handles of streams that every context has.
+inline constexpr uintptr_t kCuStreamLegacy = 1;
+inline constexpr uintptr_t kCuStreamPerThread = 2;
 
 // Parameters of type unsigned int.
 inline constexpr unsigned int kCuIpcMemLazyEnablePeerAccess = 1;
@@ -238,6 +260,7 @@ struct CUmemAccessDesc {
   F(cuStreamDestroy_v2, (CUstream stream))                                   \
   F(cuStreamSynchronize, (CUstream stream))                                  \
   F(cuStreamQuery, (CUstream stream))                                        \
+  F(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus * status))  \
   F(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags)) \
   F(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void* data))      \
   F(cuEventCreate, (CUevent * event, unsigned int flags))                    \
@@ -296,6 +319,10 @@ struct CUmemAccessDesc {
   F(kHostRegister, cuMemHostUnregister, (void* memory))                       \
   F(kHostRegister, cuMemHostGetDevicePointer_v2,                              \
     (CUdeviceptr * address, void* memory, unsigned int flags))                \
+  F(kGraphs, cuStreamBeginCapture_v2,                                         \
+    (CUstream stream, CUstreamCaptureMode mode))                              \
+  F(kGraphs, cuStreamEndCapture, (CUstream stream, CUgraph * graph))          \
+  F(kGraphs, cuGraphDestroy, (CUgraph graph))                                 \
   F(kKernels, cuModuleLoadData, (CUmodule * module, const void* image))       \
   F(kKernels, cuModuleUnload, (CUmodule module))                              \
   F(kKernels, cuModuleGetFunction,                                            \

@@ -69,6 +69,7 @@ TENON_CUDA_OPTIONAL_FUNCTIONS(TENON_COMPARE_OPTIONAL)
 static_assert(std::is_same_v<CUcontext, ::CUcontext>);
 static_assert(std::is_same_v<CUevent, ::CUevent>);
 static_assert(std::is_same_v<CUfunction, ::CUfunction>);
+static_assert(std::is_same_v<CUgraph, ::CUgraph>);
 static_assert(std::is_same_v<CUmodule, ::CUmodule>);
 static_assert(std::is_same_v<CUstream, ::CUstream>);
 static_assert(std::is_same_v<CUdevice, ::CUdevice>);
@@ -142,6 +143,10 @@ TENON_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 TENON_VALUE(CUDA_ERROR_SYSTEM_NOT_READY);
 TENON_VALUE(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 TENON_VALUE(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE);
+TENON_VALUE(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+TENON_VALUE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+TENON_VALUE(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+TENON_VALUE(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 TENON_VALUE(CUDA_ERROR_UNKNOWN);
 TENON_VALUE(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 TENON_VALUE(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
@@ -169,6 +174,12 @@ TENON_VALUE(CU_MEM_ACCESS_FLAGS_PROT_READ);
 TENON_VALUE(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 TENON_VALUE(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 TENON_VALUE(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+TENON_VALUE(CU_STREAM_CAPTURE_STATUS_NONE);
+TENON_VALUE(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+TENON_VALUE(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+TENON_VALUE(CU_STREAM_CAPTURE_MODE_GLOBAL);
+TENON_VALUE(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+TENON_VALUE(CU_STREAM_CAPTURE_MODE_RELAXED);
 
 #define TENON_FLAG(ours, theirs) static_assert((ours) == unsigned{theirs})
 TENON_FLAG(kCuIpcMemLazyEnablePeerAccess, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
@@ -189,6 +200,10 @@ TEST(CudaApiToolkitTest, TypesConstantsAndFunctionsAreThoseOfCudaH) {
   // All is compared while compiling; this is the toolkit it was compared with.
   RecordProperty("cuda_version", CUDA_VERSION);
   EXPECT_GE(CUDA_VERSION, 11040);
+  // Casts, which a constant expression has not.
+  EXPECT_EQ(reinterpret_cast<CUstream>(kCuStreamLegacy), CU_STREAM_LEGACY);
+  EXPECT_EQ(reinterpret_cast<CUstream>(kCuStreamPerThread),
+            CU_STREAM_PER_THREAD);
 }
 
 }  // namespace

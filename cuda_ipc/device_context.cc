@@ -71,6 +71,19 @@ absl::Status DeviceContext::Pop() const {
   return result;
 }
 
+absl::Status DeviceContext::CheckNotCaptured(CUstream stream,
+                                             absl::string_view call) const {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  TENON_RETURN_IF_ERROR(Error(driver_.cuStreamIsCapturing(stream, &status),
+                              "cuStreamIsCapturing"));
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      call, ": stream 0x", absl::Hex(reinterpret_cast<uintptr_t>(stream)),
+      " of device ", device_.ordinal,
+      " is under capture by a CUDA graph, each launch of which would repeat "
+      "this; end the capture first, or call this between launches"));
+}
+
 absl::StatusOr<CUstream> DeviceContext::CopyStream() const {
   const ThreadLock lock(&mutex_);
   if (copy_stream_ == nullptr) {

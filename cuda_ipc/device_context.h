@@ -78,6 +78,12 @@ class DeviceContext {
   // CudaError for this device: "cuMemCreate(device 0): out of memory ...".
   absl::Status Error(CUresult result, absl::string_view call) const;
 
+  // OK unless a CUDA graph captures `stream`, which holds no order with other
+  // work: each launch of the graph would do the same again. `call` is for the
+  // message. With the context current; one driver call, which enqueues nothing.
+  // Errors: kFailedPrecondition; those of CudaError.
+  absl::Status CheckNotCaptured(CUstream stream, absl::string_view call) const;
+
   // A stream for Tenon's own copies, which no user's work is enqueued to. Made
   // by the first call, with the context current. Errors: those of CudaError.
   absl::StatusOr<CUstream> CopyStream() const;

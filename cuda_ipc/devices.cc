@@ -61,6 +61,7 @@ std::vector<CUdevice_attribute> AttributesOf(DriverFeature feature) {
     case DriverFeature::kHostRegister:
       return {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED};
     case DriverFeature::kStreamMemoryOps:  // No attribute for 32 bits.
+    case DriverFeature::kGraphs:
     case DriverFeature::kKernels:
       break;
   }

@@ -163,6 +163,10 @@ absl::StatusCode CodeOf(CUresult result) {
     case CUDA_ERROR_DEINITIALIZED:
     case CUDA_ERROR_INVALID_CONTEXT:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+    case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD:
       return absl::StatusCode::kFailedPrecondition;
     case CUDA_ERROR_NO_DEVICE:
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
@@ -243,6 +247,8 @@ absl::string_view FeatureName(DriverFeature feature) {
       return "memory operations of streams (CUDA 11.7)";
     case DriverFeature::kHostRegister:
       return "registration of host memory";
+    case DriverFeature::kGraphs:
+      return "graphs";
     case DriverFeature::kKernels:
       return "kernels";
   }

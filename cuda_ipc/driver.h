@@ -46,6 +46,7 @@ enum class DriverFeature {
   kIpcEvents,        // cuIpcOpenEventHandle: 4.1.
   kStreamMemoryOps,  // cuStreamWaitValue32_v2: 11.7.
   kHostRegister,     // cuMemHostRegister_v2: 6.5.
+  kGraphs,           // cuStreamBeginCapture_v2, for tests: 10.1.
   kKernels,          // cuModuleLoadData, cuLaunchKernel: 4.0.
 };
 
@@ -108,6 +109,13 @@ absl::Status CheckFeature(const DriverTable& driver, DriverFeature feature);
 // kUnimplemented (not supported here), else kInternal.
 absl::Status CudaError(const DriverTable& driver, CUresult result,
                        absl::string_view call, absl::string_view object);
+
+// Of a result of cuEventQuery or cuStreamQuery: whether the work may still run.
+// Both refuse to say while a thread captures a graph in the mode GLOBAL.
+inline bool MayBePending(CUresult queried) {
+  return queried == CUDA_ERROR_NOT_READY ||
+         queried == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
 
 }  // namespace tenon::cuda_ipc
 

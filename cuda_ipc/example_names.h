@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_allocation.h"
@@ -23,6 +24,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/exchange/dlpack.h"
 #include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::cuda_ipc {
@@ -45,6 +47,8 @@ extern CUstream theirs;
 extern std::unique_ptr<StreamTimeline> timeline;  // Of `theirs`.
 extern TensorMessage taken;
 extern const TorchTensor shared;
+extern const Fence written;
+extern const std::optional<int64_t> number;
 extern const Deadline deadline;
 
 }  // namespace tenon::cuda_ipc

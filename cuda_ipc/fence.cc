@@ -29,6 +29,8 @@
 namespace tenon::cuda_ipc {
 namespace {
 
+constexpr char kRecord[] = "StreamTimeline::Record()";
+
 constexpr absl::Duration kShortestNap = absl::Microseconds(20);
 constexpr absl::Duration kLongestNap = absl::Milliseconds(1);
 
@@ -173,6 +175,7 @@ absl::Status Fence::EnqueueWait(const DeviceContext& device, CUstream stream,
   TENON_RETURN_IF_ERROR(PollThread::OfProcess().Add(Watch(*at_, value_)));
   TENON_CRASH_POINT("fence.watched");
   absl::Status result = device.Run([&]() -> absl::Status {
+    TENON_RETURN_IF_ERROR(device.CheckNotCaptured(stream, "Fence::WaitOn()"));
     TENON_RETURN_IF_ERROR(device.Error(
         device.driver().cuStreamWaitValue32_v2(
             stream, word, static_cast<uint32_t>(value_), kCuStreamWaitValueGeq),
@@ -236,10 +239,12 @@ absl::StatusOr<Fence> StreamTimeline::Record() {
   TENON_RETURN_IF_ERROR(at_->page->CheckProcess());
   if (backend_ == FenceBackend::kHost) {
     const TraceRange range("StreamTimeline::Record");
-    TENON_RETURN_IF_ERROR(device_.Run([&] {
+    const absl::Status waited = device_.Run([this]() -> absl::Status {
+      TENON_RETURN_IF_ERROR(device_.CheckNotCaptured(stream_, kRecord));
       return device_.Error(device_.driver().cuStreamSynchronize(stream_),
                            "cuStreamSynchronize");
-    }));
+    });
+    TENON_RETURN_IF_ERROR(waited);
     return Fence();
   }
   const ThreadLock lock(&mutex_);
@@ -247,33 +252,41 @@ absl::StatusOr<Fence> StreamTimeline::Record() {
     return absl::FailedPreconditionError(
         "Record(): the timeline was abandoned; create another one");
   }
-  // Also after a failure: the stream may reach the value all the same.
-  const uint64_t value = ++last_;
-  // Before the stream can reach it (Timeline::Reached()).
-  StdAtomics::Store(at_->timeline->published, value, std::memory_order_release);
-  TENON_CRASH_POINT("fence.published");
-  TENON_RETURN_IF_ERROR(backend_ == FenceBackend::kWords ? WriteWord(value)
-                                                         : RecordEvent(value));
+  TENON_RETURN_IF_ERROR(backend_ == FenceBackend::kWords ? WriteWord()
+                                                         : RecordEvent());
   TENON_CRASH_POINT("fence.recorded");
-  return Fence(at_, value);
+  return Fence(at_, last_);
 }
 
-absl::Status StreamTimeline::WriteWord(uint64_t value) {
-  return device_.Run([&] {
-    return device_.Error(device_.driver().cuStreamWriteValue32_v2(
-                             stream_, word_, static_cast<uint32_t>(value),
-                             kCuStreamWriteValueDefault),
-                         "cuStreamWriteValue32");
+uint64_t StreamTimeline::PublishNext() {
+  // Also after a failure: the stream may reach the value all the same.
+  ++last_;
+  // Before the stream can reach it (Timeline::Reached()).
+  StdAtomics::Store(at_->timeline->published, last_, std::memory_order_release);
+  TENON_CRASH_POINT("fence.published");
+  return last_;
+}
+
+absl::Status StreamTimeline::WriteWord() {
+  // The lock is the caller's.
+  return device_.Run([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
+    TENON_RETURN_IF_ERROR(device_.CheckNotCaptured(stream_, kRecord));
+    return device_.Error(
+        device_.driver().cuStreamWriteValue32_v2(
+            stream_, word_, static_cast<uint32_t>(PublishNext()),
+            kCuStreamWriteValueDefault),
+        "cuStreamWriteValue32");
   });
 }
 
-absl::Status StreamTimeline::RecordEvent(uint64_t value) {
+absl::Status StreamTimeline::RecordEvent() {
   EventPool& events = EventPool::Of(device_);
-  TENON_ASSIGN_OR_RETURN(const CUevent event, events.Record(stream_));
+  TENON_ASSIGN_OR_RETURN(const CUevent event, events.Record(stream_, kRecord));
+  const uint64_t value = PublishNext();
   absl::Status added = PollThread::OfProcess().Add(
       [at = at_, events = &events, driver = &device_.driver(), event, value] {
         const CUresult result = driver->cuEventQuery(event);
-        if (result == CUDA_ERROR_NOT_READY) return false;
+        if (MayBePending(result)) return false;
         if (result == CUDA_SUCCESS) {
           at->timeline->RaiseTo(value);
         } else {

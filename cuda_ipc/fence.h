@@ -20,8 +20,8 @@
 // value, and the values after it, with kDataLoss. Values that were reached stay
 // good.
 //
-// Not for a stream under capture by a CUDA graph, which is not checked: each
-// launch of the graph would write or await the same value again.
+// A stream under capture by a CUDA graph is refused: each launch of the graph
+// would write or await the same value again. Call between launches.
 
 #ifndef TENON_CUDA_IPC_FENCE_H_
 #define TENON_CUDA_IPC_FENCE_H_
@@ -89,7 +89,8 @@ class Fence {
   // is of the primary context of `device`. A fence that is reached costs no
   // driver call. Blocks, as Wait(), only if the device cannot wait for memory
   // of the CPU.
-  // Errors: Check()'s kDataLoss, if it is known already; those of CudaError.
+  // Errors: Check()'s kDataLoss, if it is known already; kFailedPrecondition if
+  // the stream is under capture by a graph; those of CudaError.
   absl::Status WaitOn(const DeviceContext& device, CUstream stream) const;
 
   // To send: a tensor of the CPU, and a number. Empty and 0 if the fence needs
@@ -149,10 +150,11 @@ class StreamTimeline {
 
   FenceBackend backend() const { return backend_; }
 
-  // The work that has been enqueued to the stream until now. One driver call,
-  // between those that make the context current; one fence serves any number
-  // of tensors. Blocks only with kHost. Errors: those of CudaError;
-  // kFailedPrecondition if the timeline was abandoned.
+  // The work that has been enqueued to the stream until now. Two driver calls,
+  // one of which asks whether the stream is captured, between those that make
+  // the context current; one fence serves any number of tensors. Blocks only
+  // with kHost. Errors: those of CudaError; kFailedPrecondition if the stream
+  // is under capture by a graph, or the timeline was abandoned.
   absl::StatusOr<Fence> Record();
 
   // Record() and RetainUntil(): call it after the last work that uses a tensor
@@ -167,8 +169,9 @@ class StreamTimeline {
   StreamTimeline(const DeviceContext& device, CUstream stream,
                  std::shared_ptr<const TimelineRef> at);
   absl::Status Start(const StreamTimelineOptions& options);
-  absl::Status WriteWord(uint64_t value);
-  absl::Status RecordEvent(uint64_t value);
+  uint64_t PublishNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WriteWord() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RecordEvent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DeviceContext& device_;
   const CUstream stream_;

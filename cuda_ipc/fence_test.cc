@@ -34,6 +34,7 @@
 namespace tenon::cuda_ipc {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int64_t kBytes = 4096;
@@ -138,6 +139,70 @@ TEST_P(EveryFenceTest, AUsedTensorIsReleasedOnceItsStreamsArePastIt) {
   });
 }
 
+TEST_P(EveryFenceTest, AStreamUnderCaptureIsRefusedAndItsCaptureStaysValid) {
+  RunAlone([] {
+    const TestDevice gpu;
+    const CUstream writer = gpu.MakeStream();
+    const CUstream reader = gpu.MakeStream();
+    const auto timeline = MakeTimeline(gpu, writer, GetParam());
+    gpu.Capture(writer, [&] {
+      EXPECT_THAT(timeline->Record(),
+                  StatusIs(absl::StatusCode::kFailedPrecondition,
+                           AllOf(HasSubstr("StreamTimeline::Record(): stream"),
+                                 HasSubstr("is under capture by a CUDA graph"),
+                                 HasSubstr("end the capture first"))));
+    });
+    gpu.Close(writer, open_gate);
+    if (GetParam() == FenceBackend::kHost) open_gate = true;
+    TENON_ASSERT_OK_AND_ASSIGN(const Fence fence, timeline->Record());
+    // The refused call has taken no value.
+    EXPECT_EQ(fence.value(), GetParam() == FenceBackend::kHost ? 0 : 1);
+    gpu.Capture(reader, [&] {
+      EXPECT_THAT(fence.WaitOn(gpu.context(), reader),
+                  GetParam() == FenceBackend::kHost
+                      ? StatusIs(absl::StatusCode::kOk)
+                      : StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("Fence::WaitOn(): stream")));
+    });
+    ASSERT_THAT(fence.WaitOn(gpu.context(), reader), IsOk());
+    EXPECT_EQ(gpu.IsIdle(reader), GetParam() == FenceBackend::kHost);
+    open_gate = true;
+    EXPECT_TRUE(gpu.BecomesIdle(reader));
+    // A fence that is reached needs no driver call.
+    gpu.Capture(reader, [&] {
+      EXPECT_THAT(fence.WaitOn(gpu.context(), reader), IsOk());
+    });
+  });
+}
+
+// Which invalidates the capture, by CUDA's rules, and must end nothing else.
+TEST_P(EveryFenceTest, ACaptureOfAnotherThreadEndsNoFenceAndNoUse) {
+  if (!has_fake()) GTEST_SKIP() << "needs calls that fail";
+  RunAlone([this] {
+    const TestDevice gpu;
+    const auto pool = DevicePool::Create(0).value();
+    const CUstream stream = gpu.MakeStream();
+    const auto timeline = MakeTimeline(gpu, stream, GetParam());
+    std::optional<Tensor> tensor = MakeTensor(*pool);
+    if (GetParam() == FenceBackend::kHost) open_gate = true;
+    gpu.Close(stream, open_gate);
+    // As in the mode GLOBAL.
+    fake_.Fail("cuEventQuery", 0, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    TENON_ASSERT_OK_AND_ASSIGN(const Fence fence, timeline->Record());
+    ASSERT_THAT(RetainUntil(fence, *tensor), IsOk());
+    tensor.reset();
+    absl::SleepFor(absl::Milliseconds(20));
+    if (GetParam() != FenceBackend::kHost) {
+      EXPECT_THAT(fence.Check(), StatusIs(absl::StatusCode::kUnavailable));
+      EXPECT_EQ(pool->Use().blocks_in_use, 1u);
+    }
+    fake_.StopFailing("cuEventQuery");
+    open_gate = true;
+    EXPECT_THAT(fence.Wait(Soon()), IsOk());
+    EXPECT_TRUE(Becomes([&] { return pool->Use().blocks_in_use == 0; }));
+  });
+}
+
 TEST_P(EveryFenceTest, AFailedCallIsAnErrorAndTheNextOneWorks) {
   if (!has_fake()) GTEST_SKIP() << "needs calls that fail";
   RunAlone([this] {
@@ -147,7 +212,8 @@ TEST_P(EveryFenceTest, AFailedCallIsAnErrorAndTheNextOneWorks) {
     const auto timeline = MakeTimeline(gpu, stream, GetParam());
     for (const char* const entry :
          {"cuStreamWriteValue32_v2", "cuEventCreate", "cuEventRecord",
-          "cuStreamSynchronize", "cuStreamWaitValue32_v2"}) {
+          "cuStreamSynchronize", "cuStreamWaitValue32_v2",
+          "cuStreamIsCapturing"}) {
       for (const CUresult error : fake_.DocumentedErrors(entry)) {
         SCOPED_TRACE(absl::StrCat(entry, " fails with ", error));
         std::atomic<bool>& gate = *new std::atomic<bool>(false);

@@ -61,6 +61,18 @@ class TestDevice {
                                     stream);
     });
   }
+  // `body` while a graph captures the stream; the capture must end well.
+  void Capture(CUstream stream, const std::function<void()>& body) const {
+    Call([&](const DriverTable& d) {
+      return d.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    });
+    body();
+    CUgraph graph = nullptr;
+    Call([&](const DriverTable& d) {
+      return d.cuStreamEndCapture(stream, &graph);
+    });
+    Call([&](const DriverTable& d) { return d.cuGraphDestroy(graph); });
+  }
   void Synchronize(CUstream stream) const {
     Call([&](const DriverTable& d) { return d.cuStreamSynchronize(stream); });
   }

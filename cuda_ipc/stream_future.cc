@@ -103,7 +103,9 @@ absl::StatusOr<ValueOrder> ValueOrder::Record(
     for (const Fence& fence : order.fences_) {
       TENON_RETURN_IF_ERROR(fence.WaitOn(*device, stream));
     }
-    TENON_ASSIGN_OR_RETURN(auto event, StreamEvent::Record(*device, stream));
+    TENON_ASSIGN_OR_RETURN(
+        auto event,
+        StreamEvent::Record(*device, stream, "StreamPromise::SetValue()"));
     order.events_.push_back(std::move(event));
   }
   return order;

@@ -364,6 +364,39 @@ TEST_F(StreamFutureTest, ACallbackChangesItsStreamAndComesBack) {
       "delay_us=3000");
 }
 
+TEST_F(StreamFutureTest, ACallbackMovesItsValueToAnotherDevice) {
+  RunAlone([] {
+    const World world;
+    const TestDevice second(1);
+    const CUstream reader = second.MakeStream();
+    auto promise =
+        MakePromise<Tensor>({.devices = {{kDLCUDA, 0}, {kDLCUDA, 1}}});
+    const auto moved = promise.future().Then([&](absl::StatusOr<Tensor> value) {
+      EXPECT_THAT(value, IsOk());
+      const CUstream first = CurrentStream(world.gpu.context()).value();
+      const CUstream other = CurrentStream(second.context()).value();
+      const auto fences =
+          StreamTimeline::Create(world.gpu.context(), first).value();
+      EXPECT_THAT(fences->Record()->WaitOn(second.context(), other), IsOk());
+      const Tensor result = world.Make(1);
+      second.Fill(other, result, 7);
+      return result;
+    });
+    const StreamScope scope(world.gpu.context(), world.producer);
+    const Tensor tensor = world.Make();
+    world.FillSlowly(world.producer, tensor, 1);
+    ASSERT_THAT(promise.SetValue(tensor), IsOk());
+    const StreamScope waiter(second.context(), reader);
+    const Tensor result = moved.Wait().value();
+    const Tensor copy = world.Make(1);
+    second.Copy(reader, copy, result);
+    EXPECT_FALSE(second.IsIdle(reader));
+    World::open = true;
+    second.Synchronize(reader);
+    EXPECT_TRUE(second.Has(copy, 7));
+  });
+}
+
 TEST_F(StreamFutureTest, ArgumentsAreKeptForTheStreamsOfTheirCallback) {
   RunAlone([] {
     const World world;
@@ -560,6 +593,31 @@ TEST_F(StreamFutureTest, AFailedCallOfTheDriverIsAnError) {
 
 // Values of another process, one of which is never filled: its sender is
 // killed.
+TEST_F(StreamFutureTest, StreamsUnderCaptureAreRefused) {
+  RunAlone([] {
+    const World world;
+    const Tensor tensor = world.Make();
+    const auto refuses = [](const std::string& call) {
+      return StatusIs(absl::StatusCode::kFailedPrecondition,
+                      HasSubstr(call + "(): stream 0x"));
+    };
+    const StreamScope scope(world.gpu.context(), world.producer);
+    auto refused = MakePromise<Tensor>();
+    world.gpu.Capture(world.producer, [&] {
+      EXPECT_THAT(refused.SetValue(tensor), refuses("SetValue"));
+      EXPECT_THAT(RecordUse(tensor), refuses("RecordUse"));
+    });
+    EXPECT_THAT(RecordUse(tensor), IsOk());
+    auto promise = MakePromise<Tensor>();
+    const StreamFuture<Tensor> future = promise.future();
+    ASSERT_THAT(promise.SetValue(tensor), IsOk());
+    const StreamScope inner(world.gpu.context(), world.consumer);
+    world.gpu.Capture(world.consumer,
+                      [&] { EXPECT_THAT(future.Wait(), refuses("Wait")); });
+    EXPECT_THAT(future.Wait(), IsOk());
+  });
+}
+
 TEST_F(StreamFutureTest, OnlyValuesOfALostFenceAreErrors) {
   const auto queue = TensorQueue::Create().value();
   QueueHandle of_sender = queue->Share().value();

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/cuda_ipc/internal/event_pool.h"
@@ -82,9 +83,9 @@ absl::Status RecordUse(const Tensor& tensor) {
 // ---- Events ----
 
 absl::StatusOr<std::shared_ptr<const StreamEvent>> StreamEvent::Record(
-    const DeviceContext& device, CUstream stream) {
+    const DeviceContext& device, CUstream stream, absl::string_view call) {
   TENON_ASSIGN_OR_RETURN(const CUevent event,
-                         EventPool::Of(device).Record(stream));
+                         EventPool::Of(device).Record(stream, call));
   return std::shared_ptr<const StreamEvent>(new StreamEvent(device, event));
 }
 
@@ -94,7 +95,9 @@ StreamEvent::~StreamEvent() {
 
 absl::Status StreamEvent::WaitOn(const DeviceContext& device,
                                  CUstream stream) const {
-  return device.Run([&] {
+  return device.Run([&]() -> absl::Status {
+    TENON_RETURN_IF_ERROR(
+        device.CheckNotCaptured(stream, "StreamFuture::Wait()"));
     return device.Error(device.driver().cuStreamWaitEvent(stream, event_, 0),
                         "cuStreamWaitEvent");
   });
@@ -102,13 +105,16 @@ absl::Status StreamEvent::WaitOn(const DeviceContext& device,
 
 absl::Status StreamEvent::Check() const {
   TENON_RETURN_IF_ERROR(device_.CheckProcess());
-  return device_.Error(device_.driver().cuEventQuery(event_), "cuEventQuery");
+  const CUresult queried = device_.driver().cuEventQuery(event_);
+  return device_.Error(MayBePending(queried) ? CUDA_ERROR_NOT_READY : queried,
+                       "cuEventQuery");
 }
 
 absl::Status RetainOn(const DeviceContext& device, CUstream stream,
                       Storages storages) {
   if (storages.empty()) return absl::OkStatus();
-  TENON_ASSIGN_OR_RETURN(auto event, StreamEvent::Record(device, stream));
+  TENON_ASSIGN_OR_RETURN(auto event,
+                         StreamEvent::Record(device, stream, "RecordUse()"));
   return PollThread::OfProcess().Add(
       [event = std::move(event), storages = std::move(storages)] {
         // After another error no work of the context goes on.

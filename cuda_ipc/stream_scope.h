@@ -44,7 +44,8 @@ absl::StatusOr<CUstream> CurrentStream(const DeviceContext& device);
 // Keeps the memory of `tensor` from being reused until the work that has been
 // enqueued to the current stream of its device until now has ended, though all
 // tensors are dropped meanwhile. No effect for a tensor of the CPU. Never
-// blocks. Errors: those of CudaError, DeviceContexts and CurrentStream();
+// blocks. Errors: kFailedPrecondition if the stream is under capture by a
+// graph; those of CudaError, DeviceContexts and CurrentStream();
 // kResourceExhausted.
 absl::Status RecordUse(const Tensor& tensor);
 

@@ -329,6 +329,63 @@ TEST_F(FakeHostMemoryTest, WordsAreWrittenInOrderAndTheCpuCanReleaseAWait) {
   EXPECT_EQ(d_.cuStreamSynchronize(waiter), CUDA_SUCCESS);
 }
 
+TEST_F(FakeHostMemoryTest, WorkUnderCaptureDoesNotRun) {
+  const CUdeviceptr word = Register();
+  const CUstream stream = CreateStream();
+  EXPECT_EQ(
+      d_.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+      CUDA_SUCCESS);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  EXPECT_EQ(d_.cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+  EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  EXPECT_EQ(
+      d_.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+      CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(d_.cuStreamWriteValue32_v2(stream, word, 5, 0), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  EXPECT_EQ(d_.cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  EXPECT_THAT(fake_.Leaks(), ::testing::Contains("graph"));
+  EXPECT_EQ(d_.cuGraphDestroy(graph), CUDA_SUCCESS);
+  EXPECT_EQ(d_.cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(d_.cuStreamEndCapture(stream, &graph), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(d_.cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+  EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
+  EXPECT_EQ(d_.cuStreamSynchronize(stream), CUDA_SUCCESS);
+  EXPECT_EQ(Word(), 0);
+}
+
+TEST_F(FakeStreamTest, SynchronizingOrQueryingUnderCaptureSpoilsIt) {
+  const CUstream stream = CreateStream();
+  for (const auto spoil : {d_.cuStreamSynchronize, d_.cuStreamQuery}) {
+    EXPECT_EQ(d_.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
+              CUDA_SUCCESS);
+    EXPECT_EQ(spoil(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    EXPECT_EQ(d_.cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+    EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    CUgraph graph = nullptr;
+    EXPECT_EQ(d_.cuStreamEndCapture(stream, &graph),
+              CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    EXPECT_EQ(graph, nullptr);
+    EXPECT_EQ(d_.cuStreamSynchronize(stream), CUDA_SUCCESS);
+  }
+}
+
+TEST_F(FakeHostMemoryTest, AContextHasTwoDefaultStreams) {
+  const CUdeviceptr word = Register();
+  for (const uintptr_t handle : {kCuStreamLegacy, kCuStreamPerThread}) {
+    const auto stream = reinterpret_cast<CUstream>(handle);
+    EXPECT_EQ(d_.cuStreamWriteValue32_v2(stream, word, 7, 0), CUDA_SUCCESS);
+    EXPECT_EQ(d_.cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(Word(), 7);
+    Word() = 0;
+  }
+  EXPECT_EQ(
+      d_.cuStreamBeginCapture_v2(reinterpret_cast<CUstream>(kCuStreamLegacy),
+                                 CU_STREAM_CAPTURE_MODE_GLOBAL),
+      CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(FakeHostMemoryTest, GreaterOrEqualIsCyclic) {
   const CUdeviceptr word = Register();
   const CUstream stream = CreateStream();

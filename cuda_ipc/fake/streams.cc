@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -35,6 +36,11 @@ class Stream {
   void Close();
   bool IsIdle();
   void WaitUntilIdle();
+  // Of a capture by a graph: what is added meanwhile does not run.
+  CUstreamCaptureStatus capture();
+  void SetCapture(CUstreamCaptureStatus capture);
+  // Whether it is under capture, which is invalid from now on.
+  bool SpoilsCapture();
 
   const CUcontext context;
 
@@ -45,6 +51,7 @@ class Stream {
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;  // The first one runs.
   bool is_closed_ = false;
+  CUstreamCaptureStatus capture_ = CU_STREAM_CAPTURE_STATUS_NONE;
   std::minstd_rand random_;
 };
 
@@ -74,6 +81,7 @@ void Stream::Delay() {
 
 void Stream::Add(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
+  if (capture_ != CU_STREAM_CAPTURE_STATUS_NONE) return;
   work_.push_back(std::move(work));
   changed_.notify_all();
 }
@@ -94,6 +102,23 @@ void Stream::WaitUntilIdle() {
   changed_.wait(lock, [this] { return work_.empty(); });
 }
 
+CUstreamCaptureStatus Stream::capture() {
+  const std::lock_guard lock(mutex_);
+  return capture_;
+}
+
+void Stream::SetCapture(CUstreamCaptureStatus capture) {
+  const std::lock_guard lock(mutex_);
+  capture_ = capture;
+}
+
+bool Stream::SpoilsCapture() {
+  const std::lock_guard lock(mutex_);
+  if (capture_ == CU_STREAM_CAPTURE_STATUS_NONE) return false;
+  capture_ = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  return true;
+}
+
 namespace {
 
 // The handle is a number that is never used again.
@@ -104,10 +129,44 @@ std::map<CUstream, std::shared_ptr<Stream>>& Streams() {
 
 uintptr_t last_handle = 0x57ea0000;
 
+// Those that a context has without a call, made by their first use: the legacy
+// one of no thread, and one of each thread.
+std::map<std::pair<CUcontext, std::thread::id>, std::shared_ptr<Stream>>&
+DefaultStreams() {
+  static auto* const streams =
+      new std::map<std::pair<CUcontext, std::thread::id>,
+                   std::shared_ptr<Stream>>;
+  return *streams;
+}
+
+std::set<CUgraph>& Graphs() {
+  static auto* const graphs = new std::set<CUgraph>;
+  return *graphs;
+}
+
+// With TableLock().
+std::shared_ptr<Stream> MakeStream() {
+  last_handle += 0x10;
+  auto created = std::make_shared<Stream>(
+      CurrentContext(),
+      CurrentSettings().seed + static_cast<unsigned>(last_handle));
+  std::thread([created] { created->Run(); }).detach();
+  return created;
+}
+
 }  // namespace
 
 std::shared_ptr<Stream> FindStream(CUstream stream) {
   const std::lock_guard lock(TableLock());
+  const auto handle = reinterpret_cast<uintptr_t>(stream);
+  if (handle == kCuStreamLegacy || handle == kCuStreamPerThread) {
+    std::shared_ptr<Stream>& made =
+        DefaultStreams()[{CurrentContext(), handle == kCuStreamLegacy
+                                                ? std::thread::id()
+                                                : std::this_thread::get_id()}];
+    if (made == nullptr) made = MakeStream();
+    return made;
+  }
   const auto found = Streams().find(stream);
   return found == Streams().end() || found->second->context != CurrentContext()
              ? nullptr
@@ -134,6 +193,9 @@ CUresult SynchronizeStreamsOf(CUcontext context) {
     for (const auto& [handle, stream] : Streams()) {
       if (stream->context == context) streams.push_back(stream);
     }
+    for (const auto& [owner, stream] : DefaultStreams()) {
+      if (stream->context == context) streams.push_back(stream);
+    }
   }
   for (const auto& stream : streams) stream->WaitUntilIdle();
   return EndedBy();
@@ -148,6 +210,11 @@ void CloseStreamsOf(CUcontext context) {
     }
     stream = next;
   }
+  std::erase_if(DefaultStreams(), [context](const auto& entry) {
+    if (entry.second->context != context) return false;
+    entry.second->Close();
+    return true;
+  });
 }
 
 void AddStreamLeaks(std::vector<std::string>& leaks) {
@@ -155,11 +222,15 @@ void AddStreamLeaks(std::vector<std::string>& leaks) {
     leaks.push_back("stream of device " +
                     std::to_string(stream->context->device));
   }
+  leaks.insert(leaks.end(), Graphs().size(), "graph");
 }
 
 void ResetStreams() {
   for (const auto& [handle, stream] : Streams()) stream->Close();
+  for (const auto& [owner, stream] : DefaultStreams()) stream->Close();
   Streams().clear();
+  DefaultStreams().clear();
+  Graphs().clear();
 }
 
 void Pause() {
@@ -175,13 +246,9 @@ CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const std::lock_guard lock(TableLock());
-  last_handle += 0x10;
-  auto created = std::make_shared<Stream>(
-      CurrentContext(),
-      CurrentSettings().seed + static_cast<unsigned>(last_handle));
-  std::thread([created] { created->Run(); }).detach();
+  std::shared_ptr<Stream> made = MakeStream();
   *stream = reinterpret_cast<CUstream>(last_handle);
-  Streams()[*stream] = std::move(created);
+  Streams()[*stream] = std::move(made);
   return CUDA_SUCCESS;
 }
 
@@ -199,6 +266,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
   TENON_FAKE_ENTER(cuStreamSynchronize, kContext);
   const std::shared_ptr<Stream> found = FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found->SpoilsCapture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return Synchronize(*found);
 }
 
@@ -206,7 +274,55 @@ CUresult cuStreamQuery(CUstream stream) {
   TENON_FAKE_ENTER(cuStreamQuery, kContext);
   const std::shared_ptr<Stream> found = FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found->SpoilsCapture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return found->IsIdle() ? EndedBy() : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  TENON_FAKE_ENTER(cuStreamIsCapturing, kContext);
+  const std::shared_ptr<Stream> found = FindStream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *status = found->capture();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+  TENON_FAKE_ENTER(cuStreamBeginCapture_v2, kContext);
+  const std::shared_ptr<Stream> found = FindStream(stream);
+  // The legacy stream cannot be captured.
+  if (found == nullptr ||
+      reinterpret_cast<uintptr_t>(stream) == kCuStreamLegacy ||
+      mode > CU_STREAM_CAPTURE_MODE_RELAXED ||
+      found->capture() != CU_STREAM_CAPTURE_STATUS_NONE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  found->SetCapture(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  TENON_FAKE_ENTER(cuStreamEndCapture, kContext);
+  const std::shared_ptr<Stream> found = FindStream(stream);
+  if (found == nullptr || graph == nullptr ||
+      found->capture() == CU_STREAM_CAPTURE_STATUS_NONE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool is_valid = found->capture() == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  found->SetCapture(CU_STREAM_CAPTURE_STATUS_NONE);
+  *graph = nullptr;
+  if (!is_valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  const std::lock_guard lock(TableLock());
+  last_handle += 0x10;
+  *graph = reinterpret_cast<CUgraph>(last_handle);
+  Graphs().insert(*graph);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  TENON_FAKE_ENTER(cuGraphDestroy, kInitialized);
+  const std::lock_guard lock(TableLock());
+  return Graphs().erase(graph) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {

@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/status_macros.h"
@@ -34,8 +35,10 @@ EventPool& EventPool::Of(const DeviceContext& device) {
   return *pool;
 }
 
-absl::StatusOr<CUevent> EventPool::Record(CUstream stream) {
+absl::StatusOr<CUevent> EventPool::Record(CUstream stream,
+                                          absl::string_view call) {
   return device_.Run([&]() -> absl::StatusOr<CUevent> {
+    TENON_RETURN_IF_ERROR(device_.CheckNotCaptured(stream, call));
     TENON_ASSIGN_OR_RETURN(const CUevent event, Take());
     const absl::Status recorded = device_.Error(
         device_.driver().cuEventRecord(event, stream), "cuEventRecord");

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/shm/base/thread_mutex.h"
@@ -27,8 +28,9 @@ class EventPool {
 
   // An event that has been recorded at this place of the stream's work; two
   // driver calls the first time, then one. A wait that was enqueued before an
-  // event is returned is for its record then. Errors: those of CudaError.
-  absl::StatusOr<CUevent> Record(CUstream stream);
+  // event is returned is for its record then. `call` is for errors: those of
+  // CheckNotCaptured(), with a third driver call, and of CudaError.
+  absl::StatusOr<CUevent> Record(CUstream stream, absl::string_view call);
   // Makes no driver call.
   void Return(CUevent event);
 

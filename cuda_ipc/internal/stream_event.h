@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/shm/base/deadline.h"
@@ -25,16 +26,17 @@ namespace tenon::cuda_ipc {
 // Threads: const, so any number. Processes: of the process that recorded it.
 class StreamEvent {
  public:
-  // Errors: those of CudaError.
+  // Errors: EventPool::Record()'s.
   static absl::StatusOr<std::shared_ptr<const StreamEvent>> Record(
-      const DeviceContext& device, CUstream stream);
+      const DeviceContext& device, CUstream stream, absl::string_view call);
   ~StreamEvent();
   StreamEvent(const StreamEvent&) = delete;
   StreamEvent& operator=(const StreamEvent&) = delete;
 
   const DeviceContext& device() const { return device_; }
 
-  // Later work of `stream`, of any device, waits; the host does not.
+  // Later work of `stream`, of any device, waits; the host does not. Errors:
+  // CheckNotCaptured()'s; those of CudaError.
   absl::Status WaitOn(const DeviceContext& device, CUstream stream) const;
   // OK once it has fired, kUnavailable before. Errors: those of CudaError.
   absl::Status Check() const;
@@ -50,7 +52,7 @@ class StreamEvent {
 using Storages = std::vector<std::shared_ptr<const Storage>>;
 
 // Keeps the storages until the stream is past this place of its work. Errors:
-// those of CudaError; kResourceExhausted.
+// EventPool::Record()'s; kResourceExhausted.
 absl::Status RetainOn(const DeviceContext& device, CUstream stream,
                       Storages storages);
 

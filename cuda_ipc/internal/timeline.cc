@@ -173,7 +173,7 @@ bool TimelinePage::IsUnused() {
     // An error other than CUDA_ERROR_NOT_READY ends all work of the context.
     device
         ->Run([&] {
-          is_used = driver.cuEventQuery(event) == CUDA_ERROR_NOT_READY;
+          is_used = MayBePending(driver.cuEventQuery(event));
           return is_used ? absl::OkStatus()
                          : device->Error(driver.cuEventDestroy_v2(event),
                                          "cuEventDestroy");

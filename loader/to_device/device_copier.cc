@@ -26,6 +26,12 @@ using cuda_ipc::CUevent;
 using cuda_ipc::CUresult;
 using cuda_ipc::CUstream;
 
+namespace {
+
+constexpr char kNext[] = "ToDevice::Next()";
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<DeviceCopier>> DeviceCopier::Create(
     const cuda_ipc::DeviceContext& device, CUstream user) {
   auto copier = absl::WrapUnique(new DeviceCopier(device, user));
@@ -85,6 +91,7 @@ absl::Status DeviceCopier::OrderBehindUser() {
   return RunOrDrop([&]() -> absl::Status {
     const cuda_ipc::DriverTable& driver = device_.driver();
     const ThreadLock lock(&mutex_);
+    TENON_RETURN_IF_ERROR(device_.CheckNotCaptured(user_, kNext));
     TENON_RETURN_IF_ERROR(
         Error(driver.cuEventRecord(used_, user_), "cuEventRecord"));
     return Error(driver.cuStreamWaitEvent(stream_, used_, 0),
@@ -137,15 +144,16 @@ absl::Status DeviceCopier::EnqueueBegun(const CopiesInFlight::Copy& copy,
 absl::Status DeviceCopier::CheckContext() {
   absl::Status asked = device_.Run([&] {
     const CUresult now = device_.driver().cuStreamQuery(stream_);
-    return now == cuda_ipc::CUDA_ERROR_NOT_READY ? absl::OkStatus()
-                                                 : Error(now, "cuStreamQuery");
+    return cuda_ipc::MayBePending(now) ? absl::OkStatus()
+                                       : Error(now, "cuStreamQuery");
   });
   if (!asked.ok()) in_flight_->DropAll(asked);
   return asked;
 }
 
 absl::Status DeviceCopier::MakeUserWait(CUevent copied) {
-  absl::Status waits = RunOrDrop([&] {
+  absl::Status waits = RunOrDrop([&]() -> absl::Status {
+    TENON_RETURN_IF_ERROR(device_.CheckNotCaptured(user_, kNext));
     return Error(device_.driver().cuStreamWaitEvent(user_, copied, 0),
                  "cuStreamWaitEvent");
   });

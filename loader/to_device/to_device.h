@@ -109,7 +109,8 @@ class ToDevice {
   // for work that is enqueued to the user's stream from now on. Blocks until a
   // worker has made it, and until fewer than `prefetch` + 2 copies are in
   // flight; never for a copy where the device keeps pace.
-  // Errors: EpochRange::Next()'s; kFailedPrecondition before StartEpoch();
+  // Errors: EpochRange::Next()'s; kFailedPrecondition before StartEpoch(), and
+  // for good if the user's stream is under capture by a CUDA graph;
   // kDeadlineExceeded also if the device or the thread does not keep pace, or
   // if the pool has no memory by then, naming its holders, and
   // kResourceExhausted of the driver: try again; the driver's, also while the

@@ -546,6 +546,28 @@ TEST_F(ToDeviceTest, AContextThatIsLostEndsTheWaitForItsCopies) {
             absl::OkStatus());
 }
 
+TEST_F(ToDeviceTest, AStreamUnderCaptureIsRefused) {
+  const auto batches = Make();
+  ASSERT_THAT(batches->StartEpoch(0), IsOk());
+  const auto call = [](const auto& capture) {
+    return Gpu().Run([&] { return Gpu().Error(capture(), "capture"); });
+  };
+  ASSERT_THAT(call([&] {
+                return Driver().cuStreamBeginCapture_v2(
+                    stream_, cuda_ipc::CU_STREAM_CAPTURE_MODE_RELAXED);
+              }),
+              IsOk());
+  EXPECT_THAT(
+      batches->Next(),
+      StatusIs(kFailedPrecondition, HasSubstr("ToDevice::Next(): stream 0x")));
+  // The capture is valid: nothing was synchronized.
+  cuda_ipc::CUgraph graph = nullptr;
+  ASSERT_THAT(
+      call([&] { return Driver().cuStreamEndCapture(stream_, &graph); }),
+      IsOk());
+  EXPECT_EQ(Driver().cuGraphDestroy(graph), cuda_ipc::CUDA_SUCCESS);
+}
+
 TEST_F(ToDeviceTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT(ToDevice::Create(nullptr, stream_),
               StatusIs(kInvalidArgument, HasSubstr("loader is null")));

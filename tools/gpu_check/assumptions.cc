@@ -291,6 +291,51 @@ Outcome NullIsNoStream(const Gpu& gpu) {
                        CUDA_ERROR_INVALID_HANDLE);
 }
 
+Outcome SynchronizingSpoilsACapture(const Gpu& gpu) {
+  CUstream stream = nullptr;
+  Need(gpu.d.cuStreamCreate(&stream, kCuStreamNonBlocking), "cuStreamCreate");
+  Need(gpu.d.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+       "cuStreamBeginCapture");
+  CUstreamCaptureStatus before = CU_STREAM_CAPTURE_STATUS_NONE;
+  Need(gpu.d.cuStreamIsCapturing(stream, &before), "cuStreamIsCapturing");
+  const CUresult waited = gpu.d.cuStreamSynchronize(stream);
+  CUstreamCaptureStatus after = CU_STREAM_CAPTURE_STATUS_NONE;
+  Need(gpu.d.cuStreamIsCapturing(stream, &after), "cuStreamIsCapturing");
+  CUgraph graph = nullptr;
+  gpu.d.cuStreamEndCapture(stream, &graph);
+  return SeenIf(before == CU_STREAM_CAPTURE_STATUS_ACTIVE &&
+                    waited == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+                    after == CU_STREAM_CAPTURE_STATUS_INVALIDATED &&
+                    graph == nullptr,
+                absl::StrCat("status ", int{before}, ", synchronize ",
+                             int{waited}, ", then status ", int{after}));
+}
+
+// A word that is written under capture waits for a launch of the graph.
+Outcome WordsUnderCaptureDoNotRun(const Gpu& gpu) {
+  const HostPages pages(4096);
+  Need(gpu.d.cuMemHostRegister_v2(pages.data(), 4096,
+                                  kCuMemHostRegisterDeviceMap),
+       "register");
+  CUdeviceptr address = 0;
+  Need(gpu.d.cuMemHostGetDevicePointer_v2(&address, pages.data(), 0),
+       "cuMemHostGetDevicePointer");
+  CUstream stream = nullptr;
+  Need(gpu.d.cuStreamCreate(&stream, kCuStreamNonBlocking), "cuStreamCreate");
+  Need(gpu.d.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+       "cuStreamBeginCapture");
+  const CUresult wrote = gpu.d.cuStreamWriteValue32_v2(
+      stream, address, 1, kCuStreamWriteValueDefault);
+  CUgraph graph = nullptr;
+  const CUresult ended = gpu.d.cuStreamEndCapture(stream, &graph);
+  Need(gpu.d.cuStreamSynchronize(stream), "cuStreamSynchronize");
+  const uint32_t word =
+      std::atomic_ref<uint32_t>(*static_cast<uint32_t*>(pages.data()));
+  return SeenIf(wrote == CUDA_SUCCESS && ended == CUDA_SUCCESS && word == 0,
+                absl::StrCat("write ", int{wrote}, ", end ", int{ended},
+                             ", word ", word));
+}
+
 // --- Registered memory. ---
 
 Outcome DevicePointersNeedDeviceMap(const Gpu& gpu) {
@@ -374,6 +419,10 @@ std::vector<Check> Assumptions() {
       {"A26", "Memory that was unmapped stays registered",
        UnmappedMemoryStaysRegistered},
       {"A27", "Functions of old ABIs under plain names", OldFunctionsFail},
+      {"A28", "Synchronizing or querying a stream under capture",
+       SynchronizingSpoilsACapture},
+      {"A29", "Work that is enqueued under capture, words included",
+       WordsUnderCaptureDoNotRun},
   };
 }
 

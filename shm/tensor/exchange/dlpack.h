@@ -19,8 +19,8 @@
 // whose driver's target is linked (tensor/device_memory.h). No stream is
 // involved, in neither direction: whoever passes a tensor on has waited for the
 // kernels that write it, and work of a consumer has ended before its deleter is
-// called. Python's `__dlpack__(stream=...)` promises more: what implements it
-// over these functions has to order the consumer's stream itself.
+// called. Python's `__dlpack__(stream=...)` promises more: its implementation
+// over these functions calls OrderDLPackConsumer() (//cuda_ipc:dlpack_stream).
 
 #ifndef TENON_SHM_TENSOR_EXCHANGE_DLPACK_H_
 #define TENON_SHM_TENSOR_EXCHANGE_DLPACK_H_
