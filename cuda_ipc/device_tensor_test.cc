@@ -6,23 +6,31 @@
 #include "tenon/cuda_ipc/device_tensor.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/cuda_ipc/device_context.h"
+#include "tenon/cuda_ipc/device_loan_testing.h"
 #include "tenon/cuda_ipc/fake/fake_driver.h"
+#include "tenon/cuda_ipc/torch_exporter.h"
+#include "tenon/cuda_ipc/torch_tensor.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/duplicate_fd.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/device.h"
@@ -194,6 +202,65 @@ TEST_F(CudaTensorTest, AForkedChildHasNone) {
       },
       /*may_have_threads=*/true));
   EXPECT_THAT(Elements(there), ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+// ---- Threads that exchange tensors with torch ----
+
+constexpr int kTorchThreads = 3;
+constexpr int kTorchRounds = 40;
+constexpr int64_t kTorchElements = 100;
+
+// Exports, and releases each message: one that is received by the drop of its
+// tensor, others at once. Every fourth message is cancelled.
+void ExportAndRelease(TorchExporter& exporter, const Tensor& tensor) {
+  for (int i = 0; i < kTorchRounds; ++i) {
+    const absl::StatusOr<TorchTensor> message = exporter.Export(tensor);
+    ASSERT_THAT(message, IsOk());
+    if (i % 4 == 0) {
+      EXPECT_THAT(exporter.Cancel(*message), IsOk());
+    } else if (i % 4 == 1) {
+      EXPECT_THAT(ReleaseTorch(*message), IsOk());
+    } else {
+      const absl::StatusOr<Tensor> received =
+          FromTorch(*message, Deadline::After(absl::Seconds(60)));
+      ASSERT_THAT(received, IsOk());
+      EXPECT_EQ(received->spec().elements(), kTorchElements);
+    }
+  }
+}
+
+// For ThreadSanitizer, which does not see other processes.
+TEST_F(CudaTensorTest, ThreadsExportToTorchReceiveAndReleaseAtOnce) {
+  std::atomic<int> freed = 0;
+  TENON_ASSERT_OK_AND_ASSIGN(auto exporter, TorchExporter::Create());
+  {
+    const auto memory =
+        LibraryMemory::Create(kTorchElements * sizeof(int64_t), [&] {
+          ++freed;
+        }).value();
+    const Tensor tensor = memory.Numbers(0, kTorchElements).value();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kTorchThreads; ++i) {
+      threads.emplace_back([&] { ExportAndRelease(*exporter, tensor); });
+    }
+    std::atomic<bool> is_done = false;
+    std::thread reaper([&] {
+      while (!is_done) {
+        EXPECT_THAT(exporter->Reap(), IsOk());
+        EXPECT_LE(exporter->unreleased(), size_t{kTorchThreads} * kTorchRounds);
+      }
+    });
+    for (std::thread& thread : threads) thread.join();
+    is_done = true;
+    reaper.join();
+  }
+  // All were released, and nothing keeps the memory.
+  EXPECT_THAT(exporter->Close(Deadline::After(absl::Seconds(60))), IsOk());
+  EXPECT_EQ(exporter->unreleased(), 0u);
+  EXPECT_TRUE(Becomes([&] {
+    EXPECT_THAT(TrimDeviceTensors(), IsOk());
+    return freed == 1;
+  }));
 }
 
 }  // namespace

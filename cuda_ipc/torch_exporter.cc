@@ -21,6 +21,7 @@
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/internal/legacy_loans.h"
 #include "tenon/cuda_ipc/internal/torch_counter.h"
+#include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/cuda_ipc/legacy_memory.h"
 #include "tenon/cuda_ipc/torch_tensor.h"
 #include "tenon/shm/base/deadline.h"
@@ -136,6 +137,7 @@ absl::StatusOr<int64_t> TorchExporter::AddCounter() {
 }
 
 absl::StatusOr<TorchTensor> TorchExporter::Export(const Tensor& tensor) {
+  const TraceRange range("TorchExporter::Export");
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   TENON_RETURN_IF_ERROR(CheckTensor(tensor));
   {

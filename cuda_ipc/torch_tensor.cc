@@ -23,6 +23,7 @@
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/cuda_ipc/internal/legacy_loans.h"
 #include "tenon/cuda_ipc/internal/torch_counter.h"
+#include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/cuda_ipc/legacy_memory.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
@@ -125,7 +126,7 @@ absl::Status WaitUntilFired(const DeviceContext& device, CUevent event,
   absl::Duration pause = absl::Microseconds(20);
   for (;;) {
     const CUresult result = device.driver().cuEventQuery(event);
-    if (result != CUDA_ERROR_NOT_READY) {
+    if (!MayBePending(result)) {
       return device.Error(result, "cuEventQuery");
     }
     if (deadline.has_passed()) {
@@ -221,6 +222,7 @@ absl::StatusOr<Tensor> Receive(const LegacyHandle& handle,
 
 absl::StatusOr<Tensor> FromTorch(const TorchTensor& message,
                                  Deadline deadline) {
+  const TraceRange range("FromTorch");
   TENON_ASSIGN_OR_RETURN(const TensorSpec spec, SpecOf(message));
   TENON_ASSIGN_OR_RETURN(const CUipcMemHandle allocation, MemHandleOf(message));
   TENON_ASSIGN_OR_RETURN(const DeviceContext* const device, DeviceOf(message));

@@ -18,6 +18,8 @@
 #include "tenon/cuda_ipc/fence.h"
 #include "tenon/cuda_ipc/fence_testing.h"
 #include "tenon/cuda_ipc/fenced_tensor.h"
+#include "tenon/cuda_ipc/torch_exporter.h"
+#include "tenon/cuda_ipc/torch_tensor.h"
 #include "tenon/cuda_ipc/trace_testing.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
@@ -95,6 +97,23 @@ TEST_F(TraceRangeTest, AWaitOfTheHostIsARangeOnlyIfItBlocks) {
             .value();
     ASSERT_THAT(by_host->Record(), IsOk());
     EXPECT_EQ(Ended("StreamTimeline::Record"), 1u);
+  });
+}
+
+TEST_F(TraceRangeTest, MessagesOfTorchAreRanges) {
+  RunAlone([this] {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto exporter, TorchExporter::Create());
+    {
+      const auto lent = LibraryMemory::Create(100 * sizeof(int64_t)).value();
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const TorchTensor message,
+          exporter->Export(lent.Numbers(0, 100).value()));
+      EXPECT_EQ(Ended("TorchExporter::Export"), 1u);
+      EXPECT_EQ(Ended("FromTorch"), 0u);
+      EXPECT_THAT(FromTorch(message, Soon()), IsOk());
+      EXPECT_EQ(Ended("FromTorch"), 1u);
+    }
+    EXPECT_THAT(exporter->Close(Soon()), IsOk());
   });
 }
 
