@@ -44,8 +44,6 @@
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
-#include "tenon/shm/arena/arena.h"
-#include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
@@ -56,8 +54,6 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
-#include "tenon/shm/tensor/dtype.h"
-#include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/report/process_error.h"
 
 namespace tenon::loader {
@@ -188,11 +184,7 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
       new WorkerSource(std::move(setup), options, recipe, std::move(layout),
                        std::move(control), cancellation));
   TENON_RETURN_IF_ERROR(source->Start());
-  source->active_ = source->workers_.size();
-  if (options.tune) {
-    source->tuner_.emplace(options.workers, source->setup_.prefetch);
-    source->active_ = static_cast<size_t>(source->tuner_->workers());
-  }
+  source->epoch_ = source->NewEpoch({});
   return source;
 }
 
@@ -210,7 +202,10 @@ WorkerSource::WorkerSource(WorkerSetup setup, const Options& options,
       layout_(std::move(layout)),
       control_(std::move(control)),
       cancellation_(cancellation),
-      spin_(SpinBudget::ForThisProcess(setup_.workers * setup_.threads)) {}
+      spin_(SpinBudget::ForThisProcess(setup_.workers * setup_.threads)),
+      joiner_(layout_) {
+  if (options.tune) tuner_.emplace(options.workers, setup_.prefetch);
+}
 
 absl::Status WorkerSource::Start() {
   std::vector<WorkerLink> links;
@@ -313,45 +308,39 @@ void WorkerSource::StartEpoch(const EpochPlan& plan) {
   returned_at_ns_ = 0;
   waited_ns_ = 0;
   has_returned_ = false;
-  joined_.reset();
-  if (is_ahead() && plan.epoch == plan_.epoch && plan.whole == nullptr) {
-    first_ticket_ = ahead_ticket_;
-    awaited_ = std::move(ahead_);
+  joiner_.Abandon();
+  if (ahead_ && ahead_->tasks.plan().epoch == plan.epoch &&
+      plan.whole == nullptr) {
+    epoch_ = *std::move(ahead_);
   } else {
-    Plan(plan);
-    first_ticket_ = next_ticket_;
-    awaited_.clear();
+    epoch_ = NewEpoch(plan);
   }
-  ahead_ticket_ = kNotAhead;
-  ahead_.clear();
-  StdAtomics::Store(control().first_ticket, first_ticket_,
+  ahead_.reset();
+  StdAtomics::Store(control().first_ticket, first_ticket(),
                     std::memory_order_release);
-  for (Worker& worker : workers_) worker.link.AbandonBefore(first_ticket_);
+  for (Worker& worker : workers_) worker.link.AbandonBefore(first_ticket());
 }
 
-void WorkerSource::Plan(const EpochPlan& plan) {
-  plan_ = plan;
-  next_to_assign_ = plan.first_batch;
-  bad_indices_ = absl::OkStatus();
-  if (tuner_) active_ = static_cast<size_t>(tuner_->workers());
-  shard_orders_.clear();
-  const auto orders = in_order_ ? int64_t{1} : static_cast<int64_t>(active_);
-  for (int64_t i = 0; i < orders; ++i) {
-    shard_orders_.emplace_back(plan.lanes, plan.first_lane + i * plan.lane_step,
-                               orders * plan.lane_step, plan.start);
-  }
+WorkerSource::Epoch WorkerSource::NewEpoch(const EpochPlan& plan) const {
+  const size_t workers =
+      tuner_ ? static_cast<size_t>(tuner_->workers()) : workers_.size();
+  return {EpochTasks(plan, workers, next_ticket_,
+                     {.in_order = in_order_,
+                      .batch_size = setup_.batch_size,
+                      .drop_last = setup_.drop_last}),
+          {}};
 }
 
-bool WorkerSource::PlanNextEpoch() {
-  if (!overlap_epochs_ || is_ahead() ||
-      plan_.epoch == std::numeric_limits<int64_t>::max()) {
+bool WorkerSource::BeginNextEpoch() {
+  const EpochPlan& plan = epoch_.tasks.plan();
+  if (!overlap_epochs_ || ahead_ || !epoch_.tasks.done() ||
+      plan.epoch == std::numeric_limits<int64_t>::max()) {
     return false;
   }
-  EpochPlan next = plan_.whole == nullptr ? plan_ : *plan_.whole;
-  next.epoch = plan_.epoch + 1;
-  Plan(next);
-  ahead_ticket_ = next_ticket_;
-  return HasUnassigned();
+  EpochPlan next = plan.whole == nullptr ? plan : *plan.whole;
+  next.epoch = plan.epoch + 1;
+  ahead_ = NewEpoch(next);
+  return ahead_->tasks.has_next();
 }
 
 absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
@@ -364,13 +353,13 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
   waited_ns_ += end - begin;
   if (!result.ok() || !result->has_value()) return result;
   // A change that an epoch of shards has yet to see is not judged by it.
-  if (returned_at_ns_ != 0 &&
-      active_ == static_cast<size_t>(tuner_->workers())) {
+  const auto workers = static_cast<size_t>(tuner_->workers());
+  if (returned_at_ns_ != 0 && assigning().tasks.workers() == workers) {
     tuner_->OnBatch(waited_ns_, end - returned_at_ns_);
   }
   returned_at_ns_ = end;
   waited_ns_ = 0;
-  if (plan_.shards == 0) active_ = static_cast<size_t>(tuner_->workers());
+  assigning().tasks.SetWorkers(static_cast<size_t>(tuner_->workers()));
   return result;
 }
 
@@ -380,7 +369,8 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
   for (;;) {
     // Before the end: a batch that could not be assigned is missing.
     TENON_RETURN_IF_ERROR(failure_);
-    if (awaited_.empty() && (AllAssigned() || cancellation_->is_draining())) {
+    if (epoch_.awaited.empty() &&
+        (epoch_.tasks.done() || cancellation_->is_draining())) {
       // Of shards, the end may be known only now.
       failure_ = Dispatch();
       return std::nullopt;
@@ -389,10 +379,9 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
     if (joining_ > 0) TENON_RETURN_IF_ERROR(JoinNew());
     TENON_RETURN_IF_ERROR(Dispatch());
     // A drain that began just now: there is nothing to wait for.
-    if (awaited_.empty() && cancellation_->is_draining()) continue;
-    if (!bad_indices_.ok() && !is_ahead() && (awaited_.empty() || !in_order_)) {
-      return BatchResult{std::exchange(bad_indices_, absl::OkStatus()),
-                         next_to_assign_++};
+    if (epoch_.awaited.empty() && cancellation_->is_draining()) continue;
+    if (epoch_.tasks.has_error() && (epoch_.awaited.empty() || !in_order_)) {
+      return epoch_.tasks.TakeError();
     }
     const absl::Span<Worker> awaited = AwaitedWorkers();
     TENON_ASSIGN_OR_RETURN(std::optional<WorkerLink::Finished> finished,
@@ -402,14 +391,11 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
       // also if another worker has failed meanwhile.
       failure_ = Dispatch();
       if (finished->ended) continue;
-      const int64_t number = finished->job.number;
-      if (joined_) {
-        AddPart(std::move(finished->batch));
-        if (joined_->parts_left > 0) continue;
-      }
+      std::optional<absl::StatusOr<Batch>> batch = std::move(finished->batch);
+      if (joiner_.is_joining()) batch = joiner_.Add(*std::move(batch));
+      if (!batch) continue;
       has_returned_ = true;
-      if (!joined_) return BatchResult{std::move(finished->batch), number};
-      return BatchResult{FinishJoined(), number};
+      return BatchResult{*std::move(batch), finished->job.number};
     }
     // Where the results of abandoned tasks were in the way.
     if (CanDispatch()) continue;
@@ -420,7 +406,8 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
 absl::Span<WorkerSource::Worker> WorkerSource::AwaitedWorkers() {
   if (!in_order_) return absl::MakeSpan(workers_);
   // Only results of abandoned tasks can keep a worker from taking one.
-  return {&workers_[awaited_.empty() ? NextWorker() : awaited_.front().worker],
+  return {&workers_[epoch_.awaited.empty() ? NextWorker()
+                                           : epoch_.awaited.front().worker],
           1};
 }
 
@@ -434,49 +421,33 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::TakeOne(
     if (!finished.ok()) return finished;
     const auto index = static_cast<size_t>(&worker - workers_.data());
     next_polled_ = index + 1;
-    awaited_.pop_front();
+    epoch_.awaited.pop_front();
     const WorkerLink::Finished& result = **finished;
-    if (result.ended && !is_ahead()) OrderOf(index).End(result.job.lane);
+    if (result.ended) epoch_.tasks.EndLane(index, result.job.lane);
     return finished;
   }
   return std::nullopt;
 }
 
-bool WorkerSource::HasUnassigned() const {
-  if (plan_.shards == 0) return next_to_assign_ < plan_.batches;
-  return std::any_of(shard_orders_.begin(), shard_orders_.end(),
-                     [](const ShardOrder& order) { return !order.done(); });
+size_t WorkerSource::LoadOf(const Worker& worker) {
+  return worker.retires || !worker.link.has_joined()
+             ? std::numeric_limits<size_t>::max()
+             : worker.link.outstanding();
 }
 
-size_t WorkerSource::NextWorker() const {
-  if (in_order_) {
-    // Of the lanes of this rank, or the batches.
-    const int64_t next =
-        plan_.shards > 0
-            ? (shard_orders_[0].lane() - plan_.first_lane) / plan_.lane_step
-            : next_to_assign_;
-    return static_cast<size_t>(next) % active_;
-  }
-  std::optional<size_t> least;
-  for (size_t i = 0; i < active_; ++i) {
-    if (plan_.shards > 0 && shard_orders_[i].done()) continue;
-    if (!least || (IsAway(workers_[*least]) && !IsAway(workers_[i])) ||
-        (workers_[i].link.outstanding() < workers_[*least].link.outstanding() &&
-         !IsAway(workers_[i]))) {
-      least = i;
-    }
-  }
-  return *least;  // Not all are assigned.
+size_t WorkerSource::NextWorker() {
+  return assigning().tasks.NextWorker(
+      [this](size_t worker) { return LoadOf(workers_[worker]); });
 }
 
 bool WorkerSource::CanDispatch() {
-  return bad_indices_.ok() && !cancellation_->is_draining() &&
-         HasUnassigned() && CanTake(workers_[NextWorker()]);
+  return !cancellation_->is_draining() && assigning().tasks.has_next() &&
+         CanTake(workers_[NextWorker()]);
 }
 
 absl::Status WorkerSource::Dispatch() {
-  while (bad_indices_.ok() && !cancellation_->is_draining() &&
-         (HasUnassigned() || PlanNextEpoch())) {
+  while (!cancellation_->is_draining() &&
+         (assigning().tasks.has_next() || BeginNextEpoch())) {
     const size_t next = NextWorker();
     TENON_RETURN_IF_ERROR(DropAbandoned(workers_[next]));
     if (!CanTake(workers_[next])) break;
@@ -485,39 +456,43 @@ absl::Status WorkerSource::Dispatch() {
   return absl::OkStatus();
 }
 
-absl::Status WorkerSource::AssignNext(size_t to) {
-  WorkerLink::Job job = {.epoch = plan_.epoch,
-                         .run = is_ahead() ? ahead_ticket_ : first_ticket_};
-  std::vector<int64_t> indices;
-  if (plan_.shards > 0) {
-    ShardOrder& order = OrderOf(to);
-    job.number = order.number();
-    job.lane = order.lane();
-    job.first_position = job.number / plan_.lanes;
-    job.lanes = {.shards = plan_.shards, .lanes = plan_.lanes};
-    job.samples = setup_.batch_size;
-    job.full = setup_.drop_last;
-    order.Advance();
-  } else {
-    absl::StatusOr<EpochPlan::Items> items = plan_.ItemsOf(next_to_assign_);
-    if (!items.ok()) {
-      bad_indices_ = items.status();
-      return absl::OkStatus();
-    }
-    indices = std::move(items->indices);
-    job.first_position = items->first_position;
-    job.number = next_to_assign_++;
-    if (BeginParts(job, indices.size())) return AssignParts(job, indices);
+absl::Status WorkerSource::AssignNext(size_t worker) {
+  std::optional<WorkerLink::Task> task = assigning().tasks.Next(worker);
+  if (!task) return absl::OkStatus();
+  const size_t parts = std::min(workers_.size(), task->indices.size());
+  if (MayBeInParts(*task) && joiner_.Begin(task->job.number, parts)) {
+    return AssignParts(*task, parts);
   }
-  job.ticket = next_ticket_++;
-  Worker& worker = workers_[to];
-  TENON_RETURN_IF_ERROR(AssignTo(worker, {job, std::move(indices)}));
-  (is_ahead() ? ahead_ : awaited_)
-      .push_back({.worker = to, .number = job.number});
+  return AssignTo(worker, *std::move(task));
+}
+
+bool WorkerSource::MayBeInParts(const WorkerLink::Task& task) const {
+  return in_order_ && !ahead_ && workers_.size() > 1 &&
+         task.indices.size() > 1 &&
+         task.job.number == epoch_.tasks.plan().first_batch &&
+         std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) {
+           return w.link.outstanding() == 0 && w.link.has_joined();
+         });
+}
+
+absl::Status WorkerSource::AssignParts(const WorkerLink::Task& task,
+                                       size_t parts) {
+  for (size_t i = 0; i < parts; ++i) {
+    const size_t begin = i * task.indices.size() / parts;
+    const size_t end = (i + 1) * task.indices.size() / parts;
+    WorkerLink::Task part = {
+        .job = task.job,
+        .indices = {task.indices.begin() + begin, task.indices.begin() + end}};
+    part.job.first_position += static_cast<int64_t>(begin);
+    TENON_RETURN_IF_ERROR(AssignTo(i, std::move(part)));
+  }
   return absl::OkStatus();
 }
 
-absl::Status WorkerSource::AssignTo(Worker& worker, WorkerLink::Task task) {
+absl::Status WorkerSource::AssignTo(size_t index, WorkerLink::Task task) {
+  task.job.ticket = next_ticket_++;
+  assigning().awaited.push_back({.worker = index, .number = task.job.number});
+  Worker& worker = workers_[index];
   const absl::Status assigned = worker.link.Assign(task);
   if (assigned.ok()) return assigned;
   TENON_RETURN_IF_ERROR(OnError(worker, assigned));
@@ -529,83 +504,8 @@ absl::Status WorkerSource::AssignTo(Worker& worker, WorkerLink::Task task) {
   return again.ok() ? again : Failure(worker, again);
 }
 
-bool WorkerSource::BeginParts(const WorkerLink::Job& job, size_t samples) {
-  const size_t parts = std::min(workers_.size(), samples);
-  if (job.number != plan_.first_batch || parts < 2 || !in_order_ ||
-      is_ahead() || layout_->varying() > 0 ||
-      std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-        return worker.link.outstanding() > 0 || !worker.link.has_joined();
-      })) {
-    return false;
-  }
-  // Without memory for it, it is a batch like others.
-  if (arena_ == nullptr) {
-    ArenaOptions options;
-    options.name = "loader";
-    // Whatever the strategy: nobody could remove a name if this process is
-    // killed.
-    options.segment.strategy = SharingStrategy::kFileDescriptor;
-    absl::StatusOr<std::shared_ptr<Arena>> arena = Arena::Create(options);
-    if (!arena.ok()) return false;
-    arena_ = *std::move(arena);
-  }
-  absl::StatusOr<Tensor> block = CreateTensor(
-      *arena_, kDtypeOf<uint8_t>, {layout_->total_bytes()}, Deadline::Passed());
-  if (!block.ok()) return false;
-  joined_.emplace(
-      Joined{.block = *std::move(block),
-             .parts_left = parts,
-             .contents = {.number = job.number, .size = 0, .worker = 0}});
-  return true;
-}
-
-absl::Status WorkerSource::AssignParts(const WorkerLink::Job& job,
-                                       absl::Span<const int64_t> indices) {
-  const size_t parts = joined_->parts_left;
-  for (size_t i = 0; i < parts; ++i) {
-    const size_t begin = i * indices.size() / parts;
-    const size_t end = (i + 1) * indices.size() / parts;
-    WorkerLink::Job part = job;
-    part.ticket = next_ticket_++;
-    part.first_position += static_cast<int64_t>(begin);
-    TENON_RETURN_IF_ERROR(AssignTo(
-        workers_[i], {part, {indices.begin() + begin, indices.begin() + end}}));
-    awaited_.push_back({.worker = i, .number = part.number});
-  }
-  return absl::OkStatus();
-}
-
-void WorkerSource::AddPart(absl::StatusOr<Batch> part) {
-  --joined_->parts_left;
-  if (!joined_->status.ok()) return;
-  joined_->status = part.ok() ? Append(*part) : part.status();
-}
-
-absl::Status WorkerSource::Append(const Batch& part) {
-  TENON_ASSIGN_OR_RETURN(std::byte* const memory,
-                         joined_->block.storage()->Write());
-  Batch::Contents& contents = joined_->contents;
-  for (int f = 0; f < part.num_fields(); ++f) {
-    const BatchLayout::Field& field = layout_->fields()[static_cast<size_t>(f)];
-    TENON_ASSIGN_OR_RETURN(const absl::Span<const std::byte> bytes,
-                           part.data<std::byte>(f));
-    std::copy(bytes.begin(), bytes.end(),
-              memory + field.offset + contents.size * field.sample_bytes);
-  }
-  contents.size += part.size();
-  contents.skipped.insert(contents.skipped.end(), part.skipped().begin(),
-                          part.skipped().end());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Batch> WorkerSource::FinishJoined() {
-  const Joined joined = *std::exchange(joined_, std::nullopt);
-  TENON_RETURN_IF_ERROR(joined.status);
-  return Batch::Create(joined.contents, layout_, joined.block.storage());
-}
-
 void WorkerSource::NoteReady() {
-  if (awaited_.empty()) return;
+  if (epoch_.awaited.empty()) return;
   const absl::Span<Worker> awaited = AwaitedWorkers();
   uint64_t ready = 0;
   for (const Worker& worker : awaited) {
@@ -621,7 +521,8 @@ void WorkerSource::NoteReady() {
 absl::Status WorkerSource::DropAbandoned(Worker& worker) {
   for (;;) {
     const WorkerLink::Job* job = Current(worker);
-    if (job == nullptr || job->ticket >= first_ticket_) return absl::OkStatus();
+    if (job == nullptr || job->ticket >= first_ticket())
+      return absl::OkStatus();
     const auto finished = TakeAny(worker);
     if (!finished.ok()) return OnError(worker, finished.status());
     if (!finished->has_value()) return absl::OkStatus();
@@ -634,7 +535,7 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::Take(
   TENON_RETURN_IF_ERROR(DropAbandoned(worker));
   if (!IsAwaited(worker)) return std::nullopt;
   const WorkerLink::Job* job = Current(worker);
-  if (job != nullptr && job->ticket < first_ticket_) return std::nullopt;
+  if (job != nullptr && job->ticket < first_ticket()) return std::nullopt;
   // Without a task, too: a worker that has ended, or reports a task that it was
   // not given, would else be ready for ever.
   absl::StatusOr<std::optional<WorkerLink::Finished>> finished =
@@ -673,8 +574,8 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::TakeAny(
 absl::Status WorkerSource::Wait(absl::Span<Worker> workers, Deadline deadline) {
   const bool is_first = !has_returned_;
   StageMeter& meter = stats_->meter();
-  if (in_order_ && !awaited_.empty()) {
-    meter.SetBatch(plan_.epoch - (is_ahead() ? 1 : 0), awaited_.front().number);
+  if (in_order_ && !epoch_.awaited.empty()) {
+    meter.SetBatch(epoch_.tasks.plan().epoch, epoch_.awaited.front().number);
   }
   is_first ? meter.EnterTimed(Stage::kStart) : meter.Enter(Stage::kWait);
   const absl::Status waited = SpinAndSleep(workers, deadline);
@@ -838,7 +739,7 @@ bool WorkerSource::LeaveOut(const Worker& worker, const absl::Status& end,
       [](const SkippedSample& other, int64_t p) { return other.position < p; });
   if (place != task.left_out.end() && place->position == position) {
     return setup_.on_error == OnSampleError::kReplace &&
-           TryAnother(plan_.dataset_size, *place);
+           TryAnother(epoch_.tasks.plan().dataset_size, *place);
   }
   task.left_out.insert(
       place,
@@ -889,7 +790,7 @@ void WorkerSource::TakeBack(Worker& worker) {
   // Of a process that had not joined, or was being assigned them.
   std::move(worker.waiting.begin(), worker.waiting.end(),
             std::back_inserter(tasks));
-  while (!tasks.empty() && tasks.front().job.ticket < first_ticket_) {
+  while (!tasks.empty() && tasks.front().job.ticket < first_ticket()) {
     tasks.pop_front();
   }
   worker.waiting = std::move(tasks);
@@ -942,7 +843,7 @@ WorkerSource::End WorkerSource::StartAgain(Worker& worker) {
   worker.first_bytes = -1;
   worker.retires = false;
   worker.seen_sample = WorkerNote::kNone;
-  worker.link.AbandonBefore(first_ticket_);
+  worker.link.AbandonBefore(first_ticket());
   worker.joins_by = Deadline::After(kStartPatience);
   CountJoining();
   absl::Status watched =
@@ -971,7 +872,7 @@ WorkerSource::End WorkerSource::Join(Worker& worker, Deadline deadline) {
 absl::Status WorkerSource::AssignWaiting(Worker& worker) {
   for (; !worker.waiting.empty(); worker.waiting.pop_front()) {
     // Another epoch may have begun meanwhile.
-    if (worker.waiting.front().job.ticket < first_ticket_) continue;
+    if (worker.waiting.front().job.ticket < first_ticket()) continue;
     TENON_RETURN_IF_ERROR(worker.link.Assign(worker.waiting.front()));
   }
   TENON_CRASH_POINT("loader_replace.assigned");
@@ -1078,8 +979,8 @@ absl::Status WorkerSource::EndHung() {
 
 std::string WorkerSource::Waiting() const {
   std::string text = "no batch in time";
-  if (in_order_ && !awaited_.empty()) {
-    text = absl::StrCat("no batch ", awaited_.front().number, " in time");
+  if (in_order_ && !epoch_.awaited.empty()) {
+    text = absl::StrCat("no batch ", epoch_.awaited.front().number, " in time");
   }
   for (const Worker& worker : workers_) {
     const WorkerLink::Job* job = worker.link.current();

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,20 +29,19 @@
 #include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/on_worker_death.h"
-#include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/data/worker_kind.h"
 #include "tenon/loader/stats/stats_board.h"
+#include "tenon/loader/worker/batch_joiner.h"
+#include "tenon/loader/worker/epoch_tasks.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
 #include "tenon/loader/worker/worker_tuner.h"
-#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
-#include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/settings/start_method.h"
 
 namespace tenon::loader {
@@ -116,7 +114,9 @@ class WorkerSource : public BatchSource {
   void StartEpoch(const EpochPlan& plan) override;
   absl::StatusOr<std::optional<BatchResult>> Next(Deadline deadline) override;
   std::vector<pid_t> WorkerPids() const override;
-  int Workers() const override { return static_cast<int>(active_); }
+  int Workers() const override {
+    return static_cast<int>(assigning().tasks.workers());
+  }
   std::string Tuning() const override {
     return tuner_ ? tuner_->reason() : std::string();
   }
@@ -157,12 +157,11 @@ class WorkerSource : public BatchSource {
     size_t worker = 0;
     int64_t number = 0;
   };
-  // A batch in parts, of which some have come.
-  struct Joined {
-    Tensor block;
-    size_t parts_left = 0;
-    Batch::Contents contents;  // Of the parts so far.
-    absl::Status status;       // The first error of a part.
+  struct Epoch {
+    EpochTasks tasks;
+    // Its batches that are assigned and not yet returned, in their order. As
+    // ready only their number is used.
+    std::deque<Awaited> awaited;
   };
 
   WorkerSource(WorkerSetup setup, const Options& options,
@@ -189,39 +188,27 @@ class WorkerSource : public BatchSource {
   absl::StatusOr<std::optional<BatchResult>> NextResult(Deadline deadline);
 
   WorkerControl& control();
-  // The batches of `plan` are to be assigned.
-  void Plan(const EpochPlan& plan);
-  // Begins to assign the epoch after this one. Whether there is a batch.
-  bool PlanNextEpoch();
-  bool is_ahead() const { return ahead_ticket_ != kNotAhead; }
-  // Whether plan_ has a batch that has not been assigned.
-  bool HasUnassigned() const;
-  // Whether all batches of this epoch have been assigned.
-  bool AllAssigned() const { return is_ahead() || !HasUnassigned(); }
+  Epoch NewEpoch(const EpochPlan& plan) const;
+  // Begins to assign the epoch after this one. Whether it has a batch.
+  bool BeginNextEpoch();
+  // The epoch whose batches are assigned now.
+  Epoch& assigning() { return ahead_ ? *ahead_ : epoch_; }
+  const Epoch& assigning() const { return ahead_ ? *ahead_ : epoch_; }
+  // Tasks with a lower ticket were abandoned.
+  uint64_t first_ticket() const { return epoch_.tasks.first_ticket(); }
   // The worker of the next batch to be assigned.
-  size_t NextWorker() const;
-  // Assigns batches as far as the workers take them, up to one whose indices
-  // are bad.
+  size_t NextWorker();
+  static size_t LoadOf(const Worker& worker);
+  // Assigns batches as far as the workers take them.
   absl::Status Dispatch();
-  absl::Status AssignNext(size_t to);
-  absl::Status AssignTo(Worker& worker, WorkerLink::Task task);
-  // Whether the first batch, of `samples`, is to be made in parts. Allocates
-  // its block.
-  bool BeginParts(const WorkerLink::Job& job, size_t samples);
-  absl::Status AssignParts(const WorkerLink::Job& job,
-                           absl::Span<const int64_t> indices);
-  void AddPart(absl::StatusOr<Batch> part);
-  // Copies a part behind those before it.
-  absl::Status Append(const Batch& part);
-  // The batch, once all its parts have come.
-  absl::StatusOr<Batch> FinishJoined();
+  absl::Status AssignNext(size_t worker);
+  // Whether the task is the first batch and finds all workers idle.
+  bool MayBeInParts(const WorkerLink::Task& task) const;
+  absl::Status AssignParts(const WorkerLink::Task& task, size_t parts);
+  absl::Status AssignTo(size_t index, WorkerLink::Task task);
   bool CanDispatch();
   static bool CanTake(const Worker& worker) {
     return !worker.retires && worker.link.CanTake();
-  }
-  // Whether it takes no task for a while.
-  static bool IsAway(const Worker& worker) {
-    return worker.retires || !worker.link.has_joined();
   }
   // The job of its next result.
   static const WorkerLink::Job* Current(const Worker& worker) {
@@ -237,9 +224,6 @@ class WorkerSource : public BatchSource {
   void NoteReady();
   // Removes the results of abandoned tasks.
   absl::Status DropAbandoned(Worker& worker);
-  ShardOrder& OrderOf(size_t worker) {
-    return shard_orders_[in_order_ ? 0 : worker];
-  }
   // The workers whose next result is awaited; not empty before the end.
   absl::Span<Worker> AwaitedWorkers();
   // The next result of this epoch that one of `workers` has finished.
@@ -248,7 +232,8 @@ class WorkerSource : public BatchSource {
   // Whether a result of `worker` would be of this epoch, or an error.
   bool IsAwaited(const Worker& worker) const {
     const WorkerLink::Job* job = Current(worker);
-    return job == nullptr || job->ticket < ahead_ticket_;
+    return job == nullptr || !ahead_ ||
+           job->ticket < ahead_->tasks.first_ticket();
   }
   // The next result of this epoch, if `worker` has finished one.
   absl::StatusOr<std::optional<WorkerLink::Finished>> Take(Worker& worker);
@@ -324,36 +309,18 @@ class WorkerSource : public BatchSource {
   size_t joining_ = 0;  // Workers that were replaced and have yet to join.
   Deadline deadline_ = Deadline::Never();  // Of Next().
   SpinBudget spin_;
-  // Batches are assigned to the first `active_` workers. In an epoch of shards
-  // it does not change: a lane stays with its worker.
-  size_t active_ = 0;
   std::optional<WorkerTuner> tuner_;
   int64_t returned_at_ns_ = 0;  // The last batch of this epoch; 0: none.
   int64_t waited_ns_ = 0;       // Since then.
   bool has_returned_ = false;   // A batch of this epoch.
 
-  // What is assigned: this epoch, or the next one.
-  EpochPlan plan_;
-  int64_t next_to_assign_ = 0;  // A batch of the sampler.
-  // The next of an iterable dataset; as ready, those of each worker.
-  std::vector<ShardOrder> shard_orders_;
-  // Batches of this epoch that are assigned and not yet returned, in their
-  // order. As ready only their number is used.
-  std::deque<Awaited> awaited_;
-  std::deque<Awaited> ahead_;  // Those of the next epoch.
-  // While parts are awaited, before all other batches.
-  std::optional<Joined> joined_;
-  std::shared_ptr<Arena> arena_;  // Of batches in parts; null before the first.
+  BatchJoiner joiner_;  // Of the first batch; before all others.
+  Epoch epoch_;
+  std::optional<Epoch> ahead_;  // The next one, if that is assigned already.
   size_t next_polled_ = 0;  // As ready: the worker whose result is taken first.
-  // The error of batch next_to_assign_, returned when its turn comes.
-  absl::Status bad_indices_;
-  absl::Status failure_;        // For the next call of Next().
+  absl::Status failure_;    // For the next call of Next().
   std::vector<pollfd> polled_;  // Kept for its memory.
   uint64_t next_ticket_ = 0;
-  uint64_t first_ticket_ = 0;  // Of this epoch; older ones were abandoned.
-  // That of the next epoch, if that is assigned already.
-  static constexpr uint64_t kNotAhead = std::numeric_limits<uint64_t>::max();
-  uint64_t ahead_ticket_ = kNotAhead;
 };
 
 }  // namespace tenon::loader
