@@ -36,15 +36,15 @@ namespace tenon::loader {
 class Loader;
 
 // An input range: it can be iterated over once.
-// Ownership: refers to the loader, which must outlive it.
+// Ownership: refers to the loader, which must outlive the range.
 // Threads: as the loader: thread-compatible.
 // Failure: after an error of a batch (a sample's) Next() returns the following
 //   batch; after kDeadlineExceeded it may be called again. All other errors are
 //   the loader's, and final.
 class EpochRange {
  public:
-  // The batch that an iteration is at, or the error at its place. An iteration
-  // ends after an error of the loader, and goes on after that of a batch.
+  // The current batch of an iteration, or an error in its place. An iteration
+  // ends after an error of the loader, and continues after an error of a batch.
   class Iterator {
    public:
     using iterator_concept = std::input_iterator_tag;
@@ -78,8 +78,8 @@ class EpochRange {
   EpochRange& operator=(const EpochRange&) = delete;
 
   // The next batch, or nothing at the end of the epoch. Blocks until the batch
-  // is there or `deadline` passes; without workers, it makes the batch, and the
-  // deadline does not interrupt that. Errors:
+  // has been made or `deadline` passes. Without workers this call makes the
+  // batch, and the deadline does not interrupt it. Errors:
   //   kDeadlineExceeded    names what each worker does; try again
   //   the error of a sample, with worker, position and item, if options say
   //     kFail; the next batch may be good. A sample's kDeadlineExceeded or

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Loader: batches of a dataset, made by worker processes, in a fixed order (or,
-// by LoaderOptions::in_order, as they are ready).
+// with LoaderOptions::in_order false, as they are ready).
 //
 //   int main(int argc, char** argv) {
 //     tenon::spawn::Init(argc, argv);  // Workers are this program, too.
@@ -16,9 +16,9 @@
 //   }
 //
 // The batches of an epoch, their numbers and every bit in them depend on the
-// dataset, the sampler, batch_size, seed and epoch, and not on the workers
-// (except of a stream with kShardPerWorker); in a fixed order so does their
-// order.
+// dataset, the sampler, batch_size, seed and epoch alone, not on the workers (a
+// stream with kShardPerWorker is the exception). With in_order the order of the
+// batches depends on nothing else either.
 
 #ifndef TENON_LOADER_LOADER_H_
 #define TENON_LOADER_LOADER_H_
@@ -59,10 +59,10 @@ struct EpochPlan;
 class StatsBoard;
 struct WorkerSetup;
 
-// Ownership: owns the worker processes; destroying it ends them, which takes
-//   no time if they are idle, as long as a sample takes if not (a GetBatch(), a
-//   SampleStream::Next()), and 1.5 s if they do not answer. Worker threads have
-//   as long as that takes. Batches outlive it.
+// Ownership: owns the workers; the destructor ends them. Idle workers end at
+//   once; busy ones finish the call of Get(), GetBatch() or
+//   SampleStream::Next() that they are in. A process that still runs after 1.5 s
+//   is killed; a thread is waited for. Batches outlive the loader.
 // Threads: thread-compatible, but Cancel() and Drain() may be called at any
 //   time.
 // Processes: belongs to the process that made it. In a forked child no function
@@ -70,23 +70,23 @@ struct WorkerSetup;
 // Trust: workers are this user's processes and run the same program; their
 //   messages are checked all the same, and a malformed one is an error.
 // Failure: after kAborted, kDataLoss, kCancelled and errors of the system the
-//   workers have been ended, and every later call returns the same error, but
-//   State() still returns what was received.
+//   workers have been ended, and every later call returns the same error;
+//   State() still returns the position that was reached.
 class Loader {
  public:
   // A loader of D, a TENON_LOADER_DATASET (dataset_registry.h). `arguments` are
   // converted to the parameters of its registration, and sent to each worker.
   // Starts the workers and waits until they run, but not until they have made
-  // the dataset. With a worker_program it waits for a process that makes the
-  // dataset: for a minute until the program has called spawn::Init(), then
-  // for LoaderOptions::timeout, as the first batch would.
+  // the dataset. With a worker_program it also waits for a process of that
+  // program to make the dataset: up to a minute until the program calls
+  // spawn::Init(), then up to LoaderOptions::timeout.
   // Errors: kInvalidArgument for options that are out of range or contradict
   // one another; the dataset's own; those of packing an argument;
-  // kFailedPrecondition if workers are asked for and spawn::Init() was not
+  // kFailedPrecondition if there are to be workers and spawn::Init() was not
   // called, or for a worker_program that does not call it, or whose plugin
   // cannot be loaded (with the text of dlopen()) or is of another version of
-  // Tenon; kDeadlineExceeded if it has not made the dataset in time; kNotFound
-  // if there is no such program; kResourceExhausted at a limit.
+  // Tenon; kDeadlineExceeded if that program has not made the dataset in time;
+  // kNotFound if there is no such program; kResourceExhausted at a limit.
   template <typename D, typename... A>
   static absl::StatusOr<std::unique_ptr<Loader>> Create(LoaderOptions options,
                                                         A&&... arguments) {
@@ -94,9 +94,9 @@ class Loader {
                       std::move(options));
   }
 
-  // The same by the name of the dataset, with arguments of the types they have;
-  // with a worker_program the dataset is that of the program, and need not be
-  // registered here.
+  // The same by the name of the dataset. The arguments must have the types of
+  // its registration: none is converted. With a worker_program the dataset is
+  // one of that program, and need not be registered in this one.
   // Errors: also kNotFound, listing the names; kInvalidArgument if the dataset
   // takes other types.
   template <typename... A>
@@ -110,8 +110,8 @@ class Loader {
         std::move(options));
   }
 
-  // The same for a dataset and arguments that are packed already, or for the
-  // error of packing them, which it returns.
+  // The same for a recipe, which is a dataset with its packed arguments. An
+  // error in place of the recipe is returned.
   static absl::StatusOr<std::unique_ptr<Loader>> FromRecipe(
       absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options);
 
@@ -119,56 +119,63 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Begins epoch `epoch` (>= 0); the first Next() assigns its batches to the
-  // workers, where LoaderOptions::overlap_epochs has not done so before. An
-  // epoch that has not been finished is abandoned; workers finish
-  // the samples they have in hand: a Get(), GetBatch() or SampleStream::Next(),
-  // whose first call reads a whole window of a WindowShuffle. A negative epoch
-  // has one element, kInvalidArgument.
+  // Begins epoch `epoch` (>= 0). The first Next() assigns its batches to the
+  // workers, unless LoaderOptions::overlap_epochs has assigned them already. An
+  // unfinished epoch is abandoned: each worker finishes the call of Get(),
+  // GetBatch() or SampleStream::Next() that it is in, and drops the other
+  // samples. (The first Next() of a WindowShuffle reads a whole window.) The
+  // range of a negative epoch has one element, kInvalidArgument.
   EpochRange Epoch(int64_t epoch);
 
-  // What has been received: all batches, and errors of batches, that Next() or
-  // an iteration has returned. In the body of a loop its batch is among them;
-  // those that workers have made ahead are not, so none is lost. Once the epoch
-  // has returned its end, it is the beginning of the next epoch, but not after
-  // Drain(); before the first epoch, that of epoch 0. A value, which later
-  // batches do not change. It costs no look at the samples, and 8 indices of
-  // the sampler in an epoch. Ranks of a map-style dataset have the same state
-  // when each has received the same number of batches: keep one of them. Those
-  // of an iterable dataset differ: keep LoaderState::Combine() of all. Errors:
-  // kUnimplemented for a sampler that is a slice and does not say of which
-  // order (sampler.h); kFailedPrecondition where it divides the order in
-  // another way than the loader, with LoaderOptions::replay, and with in_order
-  // false, if batches are late, for a rank of several and for lanes with kAuto;
-  // kInternal for an exception of the sampler.
+  // The position that the consumer has reached: after all batches, and errors
+  // of batches, that Next() or an iteration has returned. In the body of a loop
+  // the current batch counts as received. Batches that workers have made ahead
+  // do not, so a resumed epoch makes them again and none is lost. Once Next()
+  // has returned the end of the epoch, the position is the beginning of the
+  // next epoch, except after Drain(); before the first epoch it is the
+  // beginning of epoch 0. The state is a value: later batches do not change it.
+  // The call loads no sample; once in an epoch it asks the sampler for 8
+  // indices.
+  // The ranks of a map-style dataset have the same state when each has received
+  // the same number of batches: keep one of these states. The states of ranks
+  // of an iterable dataset differ: keep LoaderState::Combine() of all.
+  // Errors: kUnimplemented for a sampler that is a slice of an order but does
+  // not name that order (sampler.h); kFailedPrecondition if the sampler divides
+  // the order among ranks in another way than the loader, with
+  // LoaderOptions::replay, and, with in_order false, while an earlier batch is
+  // missing on one of several ranks, or in the middle of an epoch of an
+  // iterable dataset with kAuto; kInternal for an exception of the sampler.
   absl::StatusOr<LoaderState> State();
 
-  // The next Epoch(), if it is of state.epoch(), begins where `state` says: the
-  // batches of all ranks are the samples that remain, in the global order and
-  // with the same bits, for any number of workers and ranks. A batch_size may
-  // be another one for a map-style dataset: then batches begin where the state
-  // is, the last one has the number that it has in a complete epoch, and
-  // drop_last drops what is left over of what remains. Any other epoch
-  // begins at its beginning, and forgets the state.
-  // An epoch that has begun is abandoned, and what workers have made ahead.
-  // No sample is loaded again, except of an iterable dataset whose
-  // SampleStream::Skip() does not pass over them.
-  // Errors: kInvalidArgument for a state of another dataset, seed or order, of
-  // other shards or batches of an iterable dataset, naming both values, and for
-  // one of a single rank of another job (LoaderState::Combine()); State()'s.
-  // After an error nothing has changed.
+  // If the next Epoch() is that of state.epoch(), it begins at the position of
+  // `state`: the batches of all ranks together have the remaining samples, in
+  // the global order and with the same bits, for any number of workers and
+  // ranks. A map-style dataset may be resumed with another batch_size: then the
+  // first batch begins at the position, the last one has the number that it has
+  // in a complete epoch, and drop_last drops an incomplete batch of the
+  // remaining samples. If the next Epoch() is of another number, it begins at
+  // its beginning, and the state is dropped.
+  // The epoch in progress is abandoned, with the batches that workers have made
+  // ahead. No sample before the position is loaded again, except of an iterable
+  // dataset whose SampleStream::Skip() does not pass over it.
+  // Errors: kInvalidArgument for a state of another dataset, seed or order, or
+  // of other shards or batches of an iterable dataset (the error names both
+  // values), and for the state of one rank of a job of several ranks
+  // (LoaderState::Combine()); those of State(). After an error nothing has
+  // changed.
   absl::Status Load(const LoaderState& state);
 
-  // Makes a running and every later Next() return kCancelled, also at the end
-  // of an epoch; without workers such a call in hand is finished first. Safe
-  // from any thread and from a signal handler, as long as the loader lives.
+  // Makes a running Next() and every later one return kCancelled, also at the
+  // end of an epoch. Without workers a running Next() first finishes the sample
+  // that it is loading. Safe from any thread and from a signal handler, as long
+  // as the loader lives.
   void Cancel();
 
-  // Ends the epoch at hand early, or the next one if none is at hand, without
-  // the loss of a batch that is begun: Next() returns those that have been
-  // assigned to workers, up to `prefetch` of each, then the end. The epoch
-  // after it is a whole one again. Safe from any thread and from a signal
-  // handler (one atomic store), as long as the loader lives.
+  // Ends the current epoch early, or the next one if there is no current epoch,
+  // and loses no batch that has been begun: Next() returns the batches that
+  // have been assigned to workers, up to `prefetch` of each, then the end of
+  // the epoch. The epoch after it is complete again. Safe from any thread and
+  // from a signal handler (one atomic store), as long as the loader lives.
   void Drain();
 
   // The numbers of samples and batches of an epoch. -1 where they are not
@@ -176,40 +183,41 @@ class Loader {
   int64_t samples() const { return samples_; }
   int64_t batches() const { return batches_; }
 
-  // This process's own instance; with a worker_program one of the same size
-  // and fields that makes no samples (kUnimplemented).
+  // This process's own instance of the dataset; with a worker_program a
+  // stand-in of the same size and fields, whose samples are kUnimplemented.
   const Dataset& dataset() const { return *dataset_; }
   const LoaderOptions& options() const { return options_; }
-  // By number; empty if there are none, or not any more.
+  // The worker processes, by number of the worker. Empty without workers, for
+  // threads, and after the workers have been ended.
   std::vector<pid_t> worker_pids() const;
-  // How many workers make batches now: LoaderOptions::workers, or what kAuto
-  // has chosen so far. 0 if there are none, or not any more.
+  // How many workers make batches now: LoaderOptions::workers, or the current
+  // choice of kAuto. 0 without workers, and after they have been ended.
   int workers() const;
-  // With kAuto: that number and the reason, such as "4 of at most 16: 8 were
-  // not faster than 4"; else empty. For a stream that of the next epoch.
+  // With kAuto: that number and its reason, such as "4 of at most 16: 8 were
+  // not faster than 4"; else empty. For a stream the choice for the next epoch.
   std::string tuning() const;
-  // How the last 64 workers that died, and were replaced, ended: worker, pid,
-  // signal or exit code, the sample that it was loading, and its stack if it
-  // crashed or was ended. Includes the death that exceeded max_restarts; kept
-  // after the loader has failed.
+  // The last 64 deaths of workers that were replaced: worker, pid, signal or
+  // exit code, the sample that it was loading, and its stack if it crashed or
+  // was ended for sample_timeout. The death that exceeded max_restarts is
+  // included. Kept after the loader has failed.
   std::vector<absl::Status> incidents() const;
   // How many workers have been replaced: dead, hung or recycled ones.
   int64_t replaced_workers() const;
-  // Where the time of the consumer and of each worker went since Create(), by
-  // stage (loader_stats.h), also after an error. Copies some kilobytes for each
+  // The time of the consumer and of each worker since Create(), by stage
+  // (loader_stats.h), also after an error. Copies some kilobytes for each
   // worker, and its last LoaderOptions::trace_events stages.
   LoaderStats Stats() const;
-  // Of these: whether the loader or the consumer is the bottleneck, and what to
-  // change, in words and as JSON (loader_report.h). For a part of the time:
-  // MakeReport(loader.Stats().Since(before)).
+  // A report on these statistics: whether the loader or the consumer is the
+  // bottleneck, and what to change, in words and as JSON (loader_report.h). For
+  // a part of the time: MakeReport(loader.Stats().Since(before)).
   LoaderReport Report() const;
-  // The same as text of OpenMetrics 1.0.
+  // The statistics as text of OpenMetrics 1.0.
   std::string Metrics() const;
   // The last LoaderOptions::trace_events stages of each process, as JSON that
   // ui.perfetto.dev and chrome://tracing open.
   std::string Trace() const;
-  // Options that have no effect here, or make the loader slower, in a sentence
-  // each.
+  // A sentence for each option that has no effect here, or makes the loader
+  // slower.
   std::vector<std::string> warnings() const;
 
  private:
