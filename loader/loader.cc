@@ -47,6 +47,7 @@
 #include "tenon/loader/stats/stats_board.h"
 #include "tenon/loader/worker/dataset_facts.h"
 #include "tenon/loader/worker/messages.h"
+#include "tenon/loader/worker/worker_set.h"
 #include "tenon/loader/worker/worker_source.h"
 #include "tenon/shm/arena/page_pinner.h"
 #include "tenon/shm/base/size_text.h"
@@ -367,7 +368,6 @@ absl::Status Loader::Start() {
 absl::Status Loader::StartWorkers(WorkerSetup setup,
                                   std::shared_ptr<const BatchLayout> layout) {
   const Rank rank = options_.rank.value_or(Rank());
-  const int workers = setup.workers;
   setup.shards = shards_;
   setup.lanes = lanes_;
   setup.batch_size = batch_size();
@@ -389,23 +389,28 @@ absl::Status Loader::StartWorkers(WorkerSetup setup,
   setup.on_error = options_.on_sample_error;
   setup.drop_last = options_.drop_last;
   TENON_ASSIGN_OR_RETURN(
-      source_,
-      WorkerSource::Create(
-          {.workers = workers,
-           .kind = options_.worker_kind,
+      auto workers,
+      WorkerSet::Create(
+          {.kind = options_.worker_kind,
            .start_method =
                options_.start_method.value_or(spawn::StartMethod::kSpawn),
            .program = program.program,
-           .in_order = options_.in_order,
-           .overlap_epochs = options_.overlap_epochs,
-           .tune = options_.workers == kAuto,
            .on_death = options_.on_worker_death,
+           .dataset_size = dataset_size_,
            .max_restarts = options_.max_restarts,
            .sample_timeout = options_.sample_timeout,
            .recycle_after_samples = options_.recycle_after_samples,
            .recycle_after_bytes = options_.recycle_after_bytes,
            .stats = stats_.get()},
-          std::move(setup), recipe_, std::move(layout), cancellation_.get()));
+          std::move(setup), recipe_, layout, cancellation_.get()));
+  source_ = std::make_unique<WorkerSource>(
+      WorkerSource::Options{.tasks = {.in_order = options_.in_order,
+                                      .batch_size = batch_size(),
+                                      .drop_last = options_.drop_last},
+                            .overlap_epochs = options_.overlap_epochs,
+                            .tune = options_.workers == kAuto,
+                            .prefetch = prefetch_},
+      std::move(workers), std::move(layout), cancellation_.get());
   return absl::OkStatus();
 }
 

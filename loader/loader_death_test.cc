@@ -46,6 +46,7 @@
 #include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -663,6 +664,23 @@ TEST_P(LoaderDeathTest, AWorkerIsRecycledAfterSomeSamples) {
     loader.reset();
     EXPECT_TRUE(pids.AllEnded());
   }
+}
+
+TEST_P(LoaderDeathTest, ARecycledWorkerThatCannotBeReplacedIsAnError) {
+  LoaderOptions options = Options(OnWorkerDeath::kFail);
+  options.recycle_after_samples = 32;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Numbers>(options, 400));
+  EpochRange epoch = loader->Epoch(0);
+  // By now each worker has sent its segment.
+  for (int i = 0; i < 2 * workers(); ++i) {
+    ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
+  }
+  const FewFds none;
+  absl::StatusOr<std::optional<Batch>> batch = epoch.Next(Watchdog());
+  while (batch.ok() && batch->has_value()) batch = epoch.Next(Watchdog());
+  EXPECT_THAT(batch, StatusIs(StatusCode::kResourceExhausted,
+                              HasSubstr("cannot be started again")));
 }
 
 TEST_P(LoaderDeathTest, AWorkerIsRecycledAsItsMemoryGrows) {

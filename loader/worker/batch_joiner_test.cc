@@ -47,11 +47,9 @@ class BatchJoinerTest : public ::testing::Test {
       EXPECT_THAT(sample.Set("value", value), IsOk());
       EXPECT_THAT(sample.Set("half", static_cast<float>(value) / 2), IsOk());
     }
-    return *Batch::Create({.number = 7,
-                           .size = size,
-                           .worker = 1,
-                           .skipped = std::move(skipped)},
-                          layout_, std::move(storage));
+    return *Batch::Create(
+        {.number = 7, .size = size, .worker = 1, .skipped = std::move(skipped)},
+        layout_, std::move(storage));
   }
 
   const std::shared_ptr<const BatchLayout> layout_ =

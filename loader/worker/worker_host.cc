@@ -7,8 +7,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,13 +21,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/run_worker.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/read_file.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/process/process.h"
@@ -115,7 +123,45 @@ class WorkerThread : public WorkerHost {
   std::thread thread_;
 };
 
+// Empty if there is none, as for pid 0.
+std::string ReadProc(pid_t pid, absl::string_view file) {
+  return ReadFile(absl::StrCat("/proc/", pid, "/", file)).value_or("");
+}
+
 }  // namespace
+
+bool WorkerHost::IsHeld() const {
+  const std::string status = ReadProc(pid(), "status");
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (absl::StartsWith(line, "State:\tT") ||
+        absl::StartsWith(line, "State:\tt")) {
+      return true;
+    }
+    int tracer = 0;
+    if (absl::ConsumePrefix(&line, "TracerPid:") &&
+        absl::SimpleAtoi(line, &tracer)) {
+      return tracer != 0;
+    }
+  }
+  return false;
+}
+
+std::string WorkerHost::WaitsIn() const {
+  std::string where = ReadProc(pid(), "wchan");
+  return where == "0" ? "" : where;
+}
+
+int64_t WorkerHost::PrivateBytes() const {
+  const std::string statm = ReadProc(pid(), "statm");
+  const std::vector<absl::string_view> pages = absl::StrSplit(statm, ' ');
+  int64_t resident = 0;
+  int64_t shared = 0;
+  if (pages.size() < 3 || !absl::SimpleAtoi(pages[1], &resident) ||
+      !absl::SimpleAtoi(pages[2], &shared)) {
+    return 0;
+  }
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
 
 absl::Status StartWorkerProcesses(
     std::vector<WorkerEnd> ends, const WorkerSetup& setup,

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,14 @@ class WorkerHost {
   virtual absl::Status Join(Deadline deadline) = 0;
   // No effect on a thread.
   virtual void Signal(int signal) = 0;
+
+  // By /proc. False, empty, and 0 for a thread and if it cannot be read.
+  // Whether a signal or a debugger keeps the process from running, or may.
+  bool IsHeld() const;
+  // The function of the kernel in which it waits.
+  std::string WaitsIn() const;
+  // Memory of the process that it shares with no other.
+  int64_t PrivateBytes() const;
 };
 
 // What belongs to one worker.

@@ -191,7 +191,7 @@ const WorkerLink::Task* WorkerLink::Find(uint64_t ticket) const {
   return found == outstanding_.end() ? nullptr : &*found;
 }
 
-absl::Status WorkerLink::Assign(Task task) {
+absl::Status WorkerLink::Assign(Task& task) {
   constexpr size_t kTaskWords = sizeof(TaskRecord) / sizeof(int64_t);
   words_.resize(TaskRecords(task.indices.size()) * kTaskWords);
   std::copy(task.indices.begin(), task.indices.end(),
@@ -312,6 +312,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
   TENON_ASSIGN_OR_RETURN(std::optional<BatchNote> note,
                          ReceiveMessages(record));
   Finished finished = {.job = job.job,
+                       .worker = index_,
                        .batch = absl::CancelledError("abandoned")};
   TENON_RETURN_IF_ERROR(CheckRecord(record, job, note));
   switch (record.outcome) {

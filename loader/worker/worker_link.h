@@ -71,6 +71,7 @@ class WorkerLink {
   };
   struct Finished {
     Job job;
+    int worker = 0;
     bool ended = false;           // The lane has, and there is no batch.
     absl::StatusOr<Batch> batch;  // Or its error; the worker goes on.
   };
@@ -109,9 +110,11 @@ class WorkerLink {
   // Assigns the batch of the dataset items `indices`, or the next one of a
   // lane, without indices. Does not block. CanTake() must hold.
   absl::Status Assign(const Job& job, std::vector<int64_t> indices) {
-    return Assign({job, std::move(indices)});
+    Task task = {job, std::move(indices)};
+    return Assign(task);
   }
-  absl::Status Assign(Task task);
+  // The same. Moves from `task`, unless there is an error.
+  absl::Status Assign(Task& task);
   // The tasks that are not finished, which the worker has no more.
   std::deque<Task> TakeTasks() { return std::exchange(outstanding_, {}); }
 
