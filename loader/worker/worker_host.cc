@@ -164,6 +164,8 @@ int64_t WorkerHost::PrivateBytes() const {
 }
 
 absl::Status StartWorkerProcesses(
+    // Closed on return, so that a channel closes with its worker.
+    // NOLINTNEXTLINE(performance-unnecessary-value-param)
     std::vector<WorkerEnd> ends, const WorkerSetup& setup,
     const DatasetRecipe& recipe, const WorkerProcessOptions& how,
     const Segment& control, std::vector<std::unique_ptr<WorkerHost>>& hosts) {
@@ -184,7 +186,6 @@ absl::Status StartWorkerProcesses(
   for (spawn::Process& process : processes) {
     hosts.push_back(std::make_unique<WorkerProcess>(std::move(process)));
   }
-  // The ends are closed here: so a channel closes with its worker.
   return absl::OkStatus();
 }
 

@@ -45,7 +45,8 @@ struct WorkerRun {
               std::optional<int64_t> bytes_limit);
 
   // Whether it has loaded one sample for so long. Time in which a signal or a
-  // debugger holds it does not count.
+  // debugger holds it does not count; continued, it has half of `timeout` left
+  // at least.
   bool Hangs(absl::Duration timeout, int64_t now_ns);
   // Ends it because it hangs. Returns why, with its stack.
   absl::Status Abort(absl::Duration timeout);

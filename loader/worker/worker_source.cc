@@ -207,7 +207,7 @@ absl::Status WorkerSource::AssignParts(const WorkerLink::Task& task,
     const size_t end = (i + 1) * task.indices.size() / parts;
     WorkerLink::Task part = {
         .job = task.job,
-        .indices = {task.indices.begin() + begin, task.indices.begin() + end}};
+        .indices = {task.indices.data() + begin, task.indices.data() + end}};
     part.job.first_position += static_cast<int64_t>(begin);
     TENON_RETURN_IF_ERROR(Assign(i, part));
   }
