@@ -5,14 +5,21 @@
 // the driver.
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -381,8 +388,42 @@ Outcome OldFunctionsFail(const Gpu& gpu) {
 Outcome TwoDevices(const Gpu&) {
   return NotRun("needs two devices without access to each other's memory");
 }
-Outcome AfterAFork(const Gpu&) {
-  return NotRun("needs a fork after cuInit, which may hang: no check yet");
+// The result of a call in a forked child; empty if it does not return. The
+// child makes this call alone, since other threads may have held locks.
+std::optional<CUresult> ResultInAChild(const std::function<CUresult()>& call) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Broken("pipe2() failed");
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const pid_t child = fork();
+  if (child < 0) throw Broken("fork() failed");
+  if (child == 0) {
+    const CUresult result = call();
+    _exit(write(write_end.get(), &result, sizeof(result)) != sizeof(result));
+  }
+  write_end.Reset();  // The end of a child that has crashed is seen, too.
+  pollfd answer = {.fd = read_end.get(), .events = POLLIN, .revents = 0};
+  const bool returned = poll(&answer, 1, /*timeout=*/20'000) == 1;
+  kill(child, SIGKILL);
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  CUresult result = CUDA_SUCCESS;
+  if (!returned ||
+      read(read_end.get(), &result, sizeof(result)) != sizeof(result)) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+Outcome AfterAFork(const Gpu& gpu) {
+  const std::optional<CUresult> result = ResultInAChild([&gpu] {
+    CUdeviceptr memory = 0;
+    return gpu.d.cuMemAlloc_v2(&memory, size_t{2} << 20);
+  });
+  if (!result.has_value()) {
+    return SeenIf(false, "cuMemAlloc of the child does not return, by 20 s");
+  }
+  return SeenIfReturns(*result, CUDA_ERROR_NOT_INITIALIZED);
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ class GpuCheckTest(unittest.TestCase):
             self.assertIn(result["result"], ("pass", "seen", "figure", "not run"), result)
             if result["result"] == "not run":
                 self.assertTrue(result["detail"], result)
+        self.assertEqual(results["A1"]["result"], "seen", results["A1"])
         # The fake has no kernels, and says so.
         self.assertIn("kernels", results["G2.kernel"]["detail"])
         self.assertIn("fake driver", (folder / "gpu_check.md").read_text())
