@@ -116,7 +116,7 @@ inline std::string TorchProblem() {
            " cannot import torch; install it, or name a Python that has it in "
            "TENON_TORCH_PYTHON";
   }
-  std::cout << TorchPython() << ": " << *version << std::endl;
+  std::cout << TorchPython() << ": " << *version << "\n" << std::flush;
   return "";
 }
 

@@ -12,6 +12,7 @@ import sys
 
 import torch
 import torch.multiprocessing
+from torch.multiprocessing.reductions import rebuild_cuda_tensor, reduce_tensor
 
 torch.multiprocessing.set_sharing_strategy("file_system")
 
@@ -39,8 +40,35 @@ def forked(function):
     return pid
 
 
+def uuid_of(device):
+    """In hexadecimal digits."""
+    return bytes(torch.cuda.get_device_properties(device).uuid.bytes).hex()
+
+
+def share_cuda(tensor):
+    """A message for one receiver: TorchTensor's members but for requires_grad."""
+    _, message = reduce_tensor(tensor)
+    (_, size, stride, offset, _, dtype, device, handle, storage_bytes, storage_offset, _,
+     counter_file, counter, event, has_event) = message
+    values = [",".join(map(str, size)), ",".join(map(str, stride)), offset, dtype, device,
+              handle.hex(), storage_bytes, storage_offset, counter_file.decode(), counter,
+              int(has_event), event.hex() if has_event else "none", uuid_of(tensor.device)]
+    return " ".join(map(str, values))
+
+
+def receive_cuda(uuid, size, stride, offset, handle, storage_bytes, storage_offset, counter_file,
+                 counter, dtype=torch.int64):
+    """The tensor of a message that has no event."""
+    device = next(i for i in range(torch.cuda.device_count()) if uuid_of(i) == uuid)
+    return rebuild_cuda_tensor(
+        torch.Tensor, size, stride, offset, torch.UntypedStorage, dtype, device,
+        bytes.fromhex(handle), storage_bytes, storage_offset, False, counter_file.encode(),
+        counter, b"", False)
+
+
 names = {"gc": gc, "os": os, "sys": sys, "torch": torch, "mp": torch.multiprocessing,
-         "share": share, "receive": receive, "forked": forked}
+         "share": share, "receive": receive, "forked": forked, "share_cuda": share_cuda,
+         "receive_cuda": receive_cuda}
 
 
 def answer(line):

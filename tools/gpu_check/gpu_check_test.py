@@ -4,6 +4,7 @@
 
 """Packs the checks of a GPU, and runs them under the fake driver."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -21,9 +22,10 @@ ln -s "$BUILT" bazel-bin
 """
 ROOT = pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
 TESTS = ["device_allocation", "device_kill", "device_pool", "device_spawn", "devices", "fence",
-         "legacy_memory"]
+         "legacy_memory", "torch"]
 BINARIES = [ROOT / "tools/gpu_check/checks", ROOT / "cuda_ipc/fake/libcuda.so.1",
             *(ROOT / f"cuda_ipc/{test}_gpu_test" for test in TESTS)]
+TORCH_PEER = "shm_manager/testdata/torch_peer.py"
 
 
 class GpuCheckTest(unittest.TestCase):
@@ -42,6 +44,8 @@ class GpuCheckTest(unittest.TestCase):
         tools.mkdir(parents=True)
         for name in ("gpu_check", "pack.py", "run.py"):
             shutil.copy(ROOT / "tools/gpu_check" / name, tools)
+        (checkout / TORCH_PEER).parent.mkdir(parents=True)
+        shutil.copy(ROOT / TORCH_PEER, checkout / TORCH_PEER)
         (checkout / "bazelw").write_text(BAZELW)
         (checkout / "bazelw").chmod(0o755)
         done = subprocess.run([tools / "gpu_check", *arguments],
@@ -55,12 +59,20 @@ class GpuCheckTest(unittest.TestCase):
                               cwd=self.folder, env={"PATH": "/usr/bin:/bin", **environment},
                               stdout=subprocess.PIPE, text=True, timeout=250, check=False)
 
+    def import_packed(self):
+        """run.py as a module."""
+        spec = importlib.util.spec_from_file_location("packed_run", self.folder / "run.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
     def test_all_run_under_the_fake_driver(self):
         folder = self.folder.parent / "by_the_wrapper"
         done, built = self.run_wrapper(
             # Another file than the fake driver that tests find beside them, and reset.
             {"TENON_LIBCUDA": str(ROOT / "cuda_ipc/fake/libcuda.so.1"),
-             "TENON_FAKE_CUDA": "machine=gpu_check"}, folder, "--quick")
+             "TENON_FAKE_CUDA": "machine=gpu_check",
+             "PYTHONPATH": str(ROOT / "cuda_ipc/testdata/torch_double")}, folder, "--quick")
         print(done.stdout)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(built[0], "build")
@@ -76,10 +88,31 @@ class GpuCheckTest(unittest.TestCase):
             self.assertIn(result["result"], ("pass", "seen", "figure", "not run"), result)
             if result["result"] == "not run":
                 self.assertTrue(result["detail"], result)
+        self.assertEqual(results["G13"]["result"], "pass", results["G13"])
+        self.assertIn(" 0 skipped", results["G13"]["detail"])
+        self.assertIn("torch double", (folder / "logs/G13.log").read_text())
         self.assertEqual(results["A1"]["result"], "seen", results["A1"])
         # The fake has no kernels, and says so.
         self.assertIn("kernels", results["G2.kernel"]["detail"])
         self.assertIn("fake driver", (folder / "gpu_check.md").read_text())
+
+    def test_without_a_torch_that_has_cuda_g13_says_why(self):
+        module = self.import_packed()
+        folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
+
+        def problem(program, fake=False):
+            python = folder / "python"
+            python.write_text(f"#!/bin/sh\n{program}\n")
+            python.chmod(0o755)
+            return module.torch_problem(str(python), fake)
+
+        self.assertIn("no interpreter", module.torch_problem("/nonexistent/python3", False))
+        self.assertRegex(problem("echo 'No module named torch'; exit 1"),
+                         "no torch: .*exit code 1: No module named torch")
+        self.assertIn("no output", problem("exit 1"))
+        self.assertRegex(problem("echo torch 2.15.0+cpu False"), "torch without CUDA: .*2.15.0.cpu")
+        self.assertIn("fake driver", problem("echo torch 2.15.0 True", fake=True))
+        self.assertIsNone(problem("echo torch 2.15.0 True; echo 'a warning' >&2"))
 
     def test_each_assumption_of_the_fake_driver_has_a_check(self):
         listed = subprocess.run([self.folder / "checks", "--list"], stdout=subprocess.PIPE,

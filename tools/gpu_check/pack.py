@@ -6,10 +6,10 @@
 
     pack.py FOLDER BINARY...
 
-Copies the binaries without their symbols, and run.py. The fake driver,
-libcuda.so.1, is in a folder of its own, where tests find it. Fails if the folder has
-more than 40 MB, or if a binary needs a shared library that the C library and
-the compiler do not bring.
+Copies the binaries without their symbols, run.py, and the script for Python with
+torch. The fake driver, libcuda.so.1, is in a folder of its own, where tests find
+it. Fails if the folder has more than 40 MB, or if a binary needs a shared
+library that the C library and the compiler do not bring.
 """
 
 import pathlib
@@ -19,6 +19,8 @@ import subprocess
 import sys
 
 LIMIT = 40_000_000
+# Where torch_gpu_test finds it.
+TORCH_PEER = "shm_manager/testdata/torch_peer.py"
 ALLOWED = re.compile(
     r"lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so\.\d+|ld-linux-.*")
 
@@ -43,6 +45,9 @@ def main():
         shutil.copyfile(binary, copy)
         copy.chmod(0o755)
         subprocess.run(["strip", "--strip-unneeded", copy], check=True)
+    script = folder / TORCH_PEER
+    script.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(pathlib.Path(__file__).resolve().parents[2] / TORCH_PEER, script)
     runner = folder / "run.py"
     shutil.copyfile(pathlib.Path(__file__).resolve().parent / "run.py", runner)
     runner.chmod(0o755)

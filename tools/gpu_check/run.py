@@ -8,9 +8,11 @@
 
 Needs Python 3.8, NVIDIA's driver and nothing else: no Bazel, no CUDA toolkit,
 no network. Prints a line for each check, and ends with 1 if one failed. Writes
-all results as JSON, and a table for docs/gpu.md. A check that needs more than
-the machine has is "not run", with the reason. Without a driver or a device
-nothing is run, and the exit code is 2.
+all results as JSON, a table for docs/gpu.md, and the output of the test
+binaries into the folder logs. A check that needs more than the machine has is
+"not run", with the reason. The Python of $TENON_TORCH_PYTHON, or python3, may
+have torch with CUDA, for G13. Without a driver or a device nothing is run, and
+the exit code is 2.
 """
 
 import argparse
@@ -54,10 +56,8 @@ TESTS = [
 QUICK = {"G2", "G3", "G5", "G6", "G9", "G12", "T.allocation", "T.pool", "T.devices", "T.spawn",
          "T.legacy"}
 
-# Checks of the list that exist on paper: the reason why they do not run.
-NOT_WRITTEN = [
-    ("G13", "torch at the other end", "no check yet: needs torch with CUDA"),
-]
+# Prints the version of torch, and whether it has CUDA.
+TORCH_PROBE = "import torch; print('torch', torch.__version__, torch.cuda.is_available())"
 
 
 def report(results, check, text, result, detail="", value=None):
@@ -71,11 +71,11 @@ def report(results, check, text, result, detail="", value=None):
     print(f"{check:10} {result:8}{figure} {detail}".rstrip() + f"  [{text}]", flush=True)
 
 
-def run(command, timeout_s):
+def run(command, timeout_s, cwd=None):
     """The exit code, or None after the time; and the output."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=timeout_s, check=False)
+                              text=True, timeout=timeout_s, check=False, cwd=cwd)
         return done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
         output = late.stdout or ""
@@ -105,24 +105,65 @@ def run_checks(results):
             report(results, check["id"], check["text"], "fail", f"{ended(code, 60)}: {last}")
 
 
+def run_test(results, check, text, binary, tests):
+    """Some tests of a packed binary. They run in the folder, where their files are."""
+    command = [HERE / binary, f"--gtest_filter={tests}", "--gtest_color=no"]
+    code, output = run(command, 600, cwd=HERE)
+    logs = HERE / "logs"
+    logs.mkdir(exist_ok=True)
+    (logs / f"{check}.log").write_text(output)
+    passed = len(re.findall(r"^\[       OK \]", output, re.M))
+    skipped = sorted(set(re.findall(r"^\[  SKIPPED \] (\S+) \(", output, re.M)))
+    failed = sorted(set(re.findall(r"^\[  FAILED  \] (\S+) \(", output, re.M)))
+    counts = f"{passed} passed, {len(skipped)} skipped, {len(failed)} failed"
+    if code != 0:
+        detail = f"{ended(code, 600)}: {counts} {' '.join(failed)}"
+        report(results, check, text, "fail", detail)
+    elif passed == 0:
+        report(results, check, text, "not run", counts)
+    else:
+        report(results, check, text, "pass", counts)
+
+
 def run_tests(results, quick):
     """Those of the packed test binaries."""
     for check, text, binary, tests in TESTS:
         if quick and check not in QUICK:
             report(results, check, text, "not run", "--quick")
-            continue
-        code, output = run([HERE / binary, f"--gtest_filter={tests}", "--gtest_color=no"], 600)
-        passed = len(re.findall(r"^\[       OK \]", output, re.M))
-        skipped = sorted(set(re.findall(r"^\[  SKIPPED \] (\S+) \(", output, re.M)))
-        failed = sorted(set(re.findall(r"^\[  FAILED  \] (\S+) \(", output, re.M)))
-        counts = f"{passed} passed, {len(skipped)} skipped, {len(failed)} failed"
-        if code != 0:
-            detail = f"{ended(code, 600)}: {counts} {' '.join(failed)}"
-            report(results, check, text, "fail", detail)
-        elif passed == 0:
-            report(results, check, text, "not run", counts)
         else:
-            report(results, check, text, "pass", counts)
+            run_test(results, check, text, binary, tests)
+
+
+def torch_problem(python, fake):
+    """Why `python` has no torch that shares CUDA tensors; None if it does."""
+    if shutil.which(python) is None:
+        return f"no interpreter: {python} is not an executable program"
+    code, output = run([python, "-c", TORCH_PROBE], 300)
+    found = re.search(r"^torch (\S+) (True|False)$", output, re.M)
+    if code != 0 or found is None:
+        last = (output.strip().splitlines() or ["no output"])[-1]
+        return f"no torch: {python}: {ended(code, 300)}: {last}"
+    version, has_cuda = found.groups()
+    if has_cuda != "True":
+        return (f"torch without CUDA: torch.cuda.is_available() is false in torch {version} "
+                f"of {python}")
+    if fake and version != "double":
+        return f"torch {version} of {python} does not use the fake driver"
+    return None
+
+
+def run_torch(results, fake):
+    """G13."""
+    text = "torch at the other end"
+    python = os.environ.get("TENON_TORCH_PYTHON", "python3")
+    if os.sep in python:
+        python = os.path.abspath(python)
+    problem = torch_problem(python, fake)
+    if problem is not None:
+        report(results, "G13", text, "not run", problem)
+        return
+    os.environ["TENON_TORCH_PYTHON"] = python
+    run_test(results, "G13", text, "torch_gpu_test", "*")
 
 
 def run_sanitizer(results, quick):
@@ -179,8 +220,7 @@ def main():
     results = []
     run_checks(results)
     run_tests(results, options.quick)
-    for check, text, reason in NOT_WRITTEN:
-        report(results, check, text, "not run", reason)
+    run_torch(results, fake)
     run_sanitizer(results, options.quick)
     summary_of_assumptions(results)
     probe = next(r for r in results if r["id"] == "G1")
