@@ -38,5 +38,7 @@ int main(int argc, char** argv) {
   if (!words.empty() && words[0] != "doctor") RaiseFileLimit();
   const int code = tenon::tools::RunTenonTool(words, std::cout, std::cerr);
   std::cout.flush();
-  return code == 0 && !std::cout ? 1 : code;
+  if (code != 0 || std::cout) return code;
+  std::cerr << "tenon: stdout cannot be written: the output is incomplete\n";
+  return 1;
 }

@@ -81,10 +81,11 @@ TEST(TenonTest, BashCompletesCommandsAndFlags) {
 }
 
 // What it logs.
-std::string LogOf(std::vector<std::string> words, int code) {
+std::string LogOf(std::vector<std::string> words, int code,
+                  const char* out = "/dev/null") {
   std::string path = testing::TempDir() + "/tenon_log_XXXXXX";
   close(mkstemp(path.data()));
-  EXPECT_EQ(Tenon(std::move(words), "/dev/null", path.c_str()), code);
+  EXPECT_EQ(Tenon(std::move(words), out, path.c_str()), code);
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   unlink(path.c_str());
@@ -112,7 +113,8 @@ TEST(TenonTest, IsQuietAndHasTheFlagsOfGlog) {
 }
 
 TEST(TenonTest, OutputThatCannotBeWrittenIsAFailure) {
-  EXPECT_EQ(Tenon({"help"}, "/dev/full"), 1);
+  EXPECT_THAT(LogOf({"help"}, 1, "/dev/full"),
+              HasSubstr("stdout cannot be written"));
   EXPECT_EQ(Tenon({"mem", "--watch", "0.1"}, "/dev/full"), 1);
 }
 

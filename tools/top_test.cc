@@ -41,6 +41,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/control_memory.h"
+#include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/tenon_tool.h"
@@ -376,6 +377,28 @@ TEST(TopScreenTest, DrawsAndEnds) {
   EXPECT_EQ(waitpid(pid, &status, 0), pid);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   close(terminal);
+}
+
+// In a session that outlives its terminal (nohup, a server of sessions) the end
+// of the terminal is no signal.
+TEST(TopScreenTest, EndsWithItsTerminal) {
+  int terminal = -1;
+  winsize size = {.ws_row = 24, .ws_col = 80};
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    signal(SIGHUP, SIG_IGN);
+    setenv("TERM", "xterm", 1);
+    execl("tools/tenon", "tenon", "top", "--interval", "0.2", nullptr);
+    _exit(127);
+  }
+  char first;
+  ASSERT_EQ(read(terminal, &first, 1), 1);
+  close(terminal);
+  int status = -1;
+  EXPECT_TRUE(Becomes([&] { return waitpid(pid, &status, WNOHANG) == pid; }));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+  if (!WIFEXITED(status)) kill(pid, SIGKILL);
 }
 
 // What `tenon ps` prints on a terminal of `columns`; 0: it does not know its

@@ -55,9 +55,9 @@ namespace tenon {
 // process opens its own, a forked child too; all participants trust each other.
 // The process that creates a queue for others keeps it until they have opened
 // theirs: a participant that is left alone gets kUnavailable, unless
-// QueueOptions::wait_when_alone is set. So does one that has never had others,
-// if it is an argument of Start() (//spawn) and all processes that were started
-// with it have ended.
+// QueueOptions::wait_when_alone is set. One that is an argument of Start()
+// (//spawn) is not alone before the processes that were started with it have
+// opened theirs, or have ended.
 template <QueueValue T>
 class Queue {
  public:

@@ -66,9 +66,16 @@ std::string QueueGuests::DescribeEnd() {
                       "process ", last_ended_, " last");
 }
 
-void QueueGuests::Clear() {
+bool QueueGuests::MayCome() {
   const ThreadLock lock(&mutex_);
-  living_.clear();
+  ForgetEnded();
+  return announced_ > 0 || !living_.empty();
+}
+
+void QueueGuests::Remove(pid_t pid) {
+  const ThreadLock lock(&mutex_);
+  std::erase_if(living_,
+                [pid](const Guest& guest) { return guest.pid == pid; });
 }
 
 }  // namespace tenon

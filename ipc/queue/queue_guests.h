@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // QueueGuests: processes that were given a handle of a queue and may not have
-// opened it yet. A participant that has never had another one learns by them
-// that none will come. Internal to queues and to //spawn.
+// opened it yet. A participant that is alone learns by them whether another one
+// may come. Internal to queues and to //spawn.
 
 #ifndef TENON_IPC_QUEUE_QUEUE_GUESTS_H_
 #define TENON_IPC_QUEUE_QUEUE_GUESTS_H_
@@ -20,8 +20,8 @@
 
 namespace tenon {
 
-// Ownership: owns a descriptor for each guest that has not ended; shared by a
-//   participant and the handles that it made.
+// Ownership: owns a descriptor for each guest that has neither ended nor been
+//   removed; shared by a participant and the handles that it made.
 // Threads: thread-safe.
 // Processes: a forked child does not use it.
 class QueueGuests {
@@ -35,8 +35,8 @@ class QueueGuests {
   // calls then wait for it until their deadline.
   void Add(pid_t pid, int end_fd);
 
-  // Between these two calls a handle is in arguments that no process has got
-  // yet, such as those of a task that waits for a worker: a guest may come.
+  // Between these two calls a handle is in arguments from which a process may
+  // yet open the queue, such as those of a task that has not been answered.
   void Announce();
   void Withdraw();
 
@@ -44,8 +44,12 @@ class QueueGuests {
   // ended before it opened the queue". Otherwise empty. Does not block.
   std::string DescribeEnd();
 
-  // Closes the descriptors. For participants that had another one.
-  void Clear();
+  // Whether one is announced, or a guest has neither ended nor been removed.
+  // Does not block.
+  bool MayCome();
+
+  // Process `pid` has opened the queue: a participant, and no guest any more.
+  void Remove(pid_t pid);
 
  private:
   struct Guest {

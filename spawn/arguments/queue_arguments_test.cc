@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,6 +22,7 @@
 #include "tenon/ipc/queue/joinable_queue.h"
 #include "tenon/ipc/queue/pipe.h"
 #include "tenon/ipc/queue/queue.h"
+#include "tenon/ipc/sync/event.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/base/deadline.h"
@@ -163,6 +165,76 @@ TEST(QueueArgumentsTest, AChildThatDiesBeforeItOpensItsQueues) {
   EXPECT_THAT(message.integer(1), IsOkAndHolds(3));
   ASSERT_THAT(items.Close(), IsOk());
   EXPECT_THAT(later.Join(Watchdog()), IsOk());
+}
+
+// An argument whose receiver is slow: the queues behind it are opened late.
+struct Slow {};
+
+}  // namespace
+
+template <>
+struct ArgumentTraits<Slow> {
+  static std::string Name() { return "Slow"; }
+  static absl::Status Pack(const Slow&, ArgumentWriter&) {
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<Slow> Unpack(ArgumentReader&) {
+    absl::SleepFor(absl::Milliseconds(300));
+    return Slow();
+  }
+};
+
+namespace {
+
+absl::Status PutTwo(int, Queue<int64_t> items) {
+  return items.Put(2, Watchdog());
+}
+TENON_SPAWN_FUNCTION(PutTwo);
+
+absl::Status PutThreeLate(int, Slow, Queue<int64_t> items) {
+  return items.Put(3, Watchdog());
+}
+TENON_SPAWN_FUNCTION(PutThreeLate);
+
+absl::Status LeaveAndLive(int, Slow, Queue<int64_t> items, Event end) {
+  {
+    Queue<int64_t> left = std::move(items);
+    TENON_RETURN_IF_ERROR(left.Put(4, Watchdog()));
+  }
+  return end.Wait(Watchdog());
+}
+TENON_SPAWN_FUNCTION(LeaveAndLive);
+
+auto IsAlone() {
+  return StatusIs(absl::StatusCode::kUnavailable,
+                  HasSubstr("all others have left or died"));
+}
+
+// As a parent has that starts several children, of which one puts and ends
+// before the next one has opened the queue.
+TEST(QueueArgumentsTest, AChildIsAwaitedUntilItOpensItsQueue) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto items, Queue<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(Process first, StartProcess("PutTwo", {}, items));
+  EXPECT_THAT(items.Get(Watchdog()), IsOkAndHolds(2));
+  EXPECT_THAT(first.Join(Watchdog()), IsOk());
+  EXPECT_THAT(items.Get(Watchdog()), IsAlone());
+  TENON_ASSERT_OK_AND_ASSIGN(Process late,
+                             StartProcess("PutThreeLate", {}, Slow(), items));
+  EXPECT_THAT(items.Get(Watchdog()), IsOkAndHolds(3));
+  EXPECT_THAT(late.Join(Watchdog()), IsOk());
+  EXPECT_THAT(items.Get(Watchdog()), IsAlone());
+}
+
+// But not one that has left its queue and lives on.
+TEST(QueueArgumentsTest, AChildThatLeftItsQueueIsNotAwaited) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto items, Queue<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(Event end, Event::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Process child, StartProcess("LeaveAndLive", {}, Slow(), items, end));
+  EXPECT_THAT(items.Get(Watchdog()), IsOkAndHolds(4));
+  EXPECT_THAT(items.Get(Watchdog()), IsAlone());
+  ASSERT_THAT(end.Set(), IsOk());
+  EXPECT_THAT(child.Join(Watchdog()), IsOk());
 }
 
 absl::Status NeverAdopted(int, Deadly, Channel) { return absl::OkStatus(); }

@@ -95,6 +95,45 @@ TENON_POOL_FUNCTION(NeverCalled);
 absl::Status PutOne(Queue<int64_t> queue) { return queue.Put(1, Watchdog()); }
 TENON_POOL_FUNCTION(PutOne);
 
+// An argument whose receiver is slow: the queue behind it is opened late.
+struct Slow {};
+
+}  // namespace
+
+template <>
+struct ArgumentTraits<Slow> {
+  static std::string Name() { return "Slow"; }
+  static absl::Status Pack(const Slow&, ArgumentWriter&) {
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<Slow> Unpack(ArgumentReader&) {
+    absl::SleepFor(absl::Milliseconds(300));
+    return Slow();
+  }
+};
+
+namespace {
+
+absl::Status PutLate(Slow, Queue<int64_t> queue) {
+  return queue.Put(2, Watchdog());
+}
+TENON_POOL_FUNCTION(PutLate);
+
+// A worker that has left the queue opens it once more for its next task.
+TEST_F(ProcessPoolFaultTest, AQueueAwaitsTheAnswersOfItsTasks) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  TENON_ASSERT_OK_AND_ASSIGN(auto queue, Queue<int64_t>::Create());
+  EXPECT_THAT(Get(pool.Submit(PutOne, queue)), IsOk());
+  EXPECT_THAT(queue.Get(Watchdog()), IsOkAndHolds(1));
+  auto late = pool.Submit(PutLate, Slow(), queue);
+  EXPECT_THAT(queue.Get(Watchdog()), IsOkAndHolds(2));
+  EXPECT_THAT(Get(std::move(late)), IsOk());
+  EXPECT_THAT(queue.Get(Watchdog()),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("all others have left or died")));
+}
+
 // A waiting task keeps the queue's creator from being alone.
 TEST_F(ProcessPoolFaultTest, AWorkerThatDiesBeforeItOpensAQueue) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,

@@ -4,6 +4,7 @@
 #include "tenon/tools/live/screen.h"
 
 #include <ncurses.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -75,6 +76,11 @@ class Screen {
         std::max<int64_t>(absl::ToInt64Milliseconds(patience), 0)));
     return getch();
   }
+  // False once the other side has closed it; Key() then returns at once.
+  static bool is_connected() {
+    pollfd terminal = {.fd = STDIN_FILENO, .events = 0, .revents = 0};
+    return poll(&terminal, 1, 0) == 0;
+  }
   static int rows() { return LINES; }
 
  private:
@@ -105,7 +111,9 @@ absl::Status ShowOnScreen(
       if (key == KEY_UP) --first;
       if (key == KEY_NPAGE) first += Screen::rows();
       if (key == KEY_PPAGE) first -= Screen::rows();
-      if (key == ERR) break;
+      if (key != ERR) continue;
+      if (Screen::is_connected()) break;
+      return absl::UnavailableError("the terminal was closed");
     }
   }
 }

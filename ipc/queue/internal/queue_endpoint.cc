@@ -3,6 +3,8 @@
 
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
 
+#include <sys/types.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -144,10 +146,20 @@ std::string QueueEndpoint::WhyAlone() {
     // it ended, and has items in it.
     return ended.empty() || context_.membership.HadOthers() ? "" : ended;
   }
-  context_.guests->Clear();
+  // In this order: a guest that opens the queue from now on is a member, or has
+  // left.
+  if (AwaitsGuest()) return "";
   const bool alone =
       context_.members.ForceRefresh().ok() && SyncNow().ok() && !KnowsLiving();
   return alone ? "all others have left or died" : "";
+}
+
+bool QueueEndpoint::AwaitsGuest() {
+  if (!context_.guests->MayCome()) return false;
+  for (const pid_t pid : context_.members.LastHolders()) {
+    context_.guests->Remove(pid);
+  }
+  return context_.guests->MayCome();
 }
 
 bool QueueEndpoint::Lives(size_t slot) const {

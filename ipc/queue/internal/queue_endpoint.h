@@ -98,8 +98,9 @@ class QueueEndpoint {
   // Why no other participant can be waited for: "all others have left or died";
   // or, if there has never been one, that all processes that were given the
   // queue have ended (queue_guests.h). Empty if there are others or may come,
-  // and if the queue's participants wait for new ones (wait_when_alone). Deaths
-  // are noted by Wait(), also with a deadline that has passed.
+  // such as a process that was given the queue and has yet to open it, and if
+  // the queue's participants wait for new ones (wait_when_alone). Deaths are
+  // noted by Wait(), also with a deadline that has passed.
   std::string WhyAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether the holder of `slot` is alive, as far as is known.
@@ -128,6 +129,8 @@ class QueueEndpoint {
   absl::Status SyncNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status InUse(absl::string_view call) const;
   bool KnowsLiving() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a process that was given the queue lives and has not opened it yet.
+  bool AwaitsGuest();
   // A participant that has joined meanwhile and sleeps has not seen the
   // publication.
   void SyncToRing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

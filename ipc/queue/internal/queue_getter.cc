@@ -192,6 +192,9 @@ absl::StatusOr<size_t> QueueGetter::TakeSomeOrEnd(std::span<std::byte> out,
         absl::StrCat("Get(): ", context_.what, " is closed and empty"));
   }
   if (const std::string why = endpoint_.WhyAlone(); !why.empty()) {
+    // Another one may have joined, put items and left since they were read.
+    TENON_ASSIGN_OR_RETURN(const size_t last, TakeSome(out, claimer));
+    if (last != 0) return last;
     return absl::UnavailableError(
         absl::StrCat("Get(): ", context_.what, " is empty, and ", why));
   }

@@ -3,6 +3,7 @@
 
 #include "tenon/ipc/queue/internal/queue_members.h"
 
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,6 +25,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/process/process_identity.h"
 
 namespace tenon {
 namespace {
@@ -95,6 +98,18 @@ absl::StatusOr<uint64_t> QueueMembers::Refresh(List* members) {
 absl::Status QueueMembers::ForceRefresh() {
   const ThreadLock lock(&mutex_);
   return ReadAll();
+}
+
+std::vector<pid_t> QueueMembers::LastHolders() const {
+  std::vector<pid_t> pids;
+  for (size_t slot = 0; slot < used(); ++slot) {
+    const auto member = Read(
+        slot, A::Load(memory_.at(slot).was_ready, std::memory_order_acquire));
+    if (!member.ok() || *member == nullptr) continue;
+    const pid_t pid = PidOf((*member)->process).value_or(0);
+    if (pid != 0) pids.push_back(pid);
+  }
+  return pids;
 }
 
 size_t QueueMembers::used() const {

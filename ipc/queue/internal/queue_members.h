@@ -74,6 +74,10 @@ class QueueMembers {
   // kResourceExhausted at a limit of descriptors.
   absl::StatusOr<std::shared_ptr<const QueueMember>> Read(
       size_t slot, uint64_t generation) const;
+  // The holder of each slot, or the last one that left or died, by its pid;
+  // without those that have been reaped, that /proc does not show, or for which
+  // there is no descriptor.
+  std::vector<pid_t> LastHolders() const;
   // Reads the descriptors that the holder of `slot` has published, or the
   // holder before it.
   absl::StatusOr<Message> ReadFds(size_t slot) const;

@@ -35,6 +35,9 @@ struct PoolTask {
   // Tensors of calls that have been sent: held until the calls are answered,
   // when the worker has long claimed the tensors, or never will.
   std::vector<Tensor> held = {};
+  // Theirs, too, and held as long: a queue among the arguments is not alone
+  // while they exist.
+  std::vector<StartHook> held_hooks = {};
   // Number of threads that pack this: several if a worker died while its thread
   // still packs.
   int packers = 0;

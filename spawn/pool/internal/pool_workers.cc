@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@ std::vector<PackedArguments> TakeSent(PoolTask& task) {
     for (absl::StatusOr<Tensor>& tensor : call.tensors.list) {
       task.held.push_back(*std::move(tensor));
     }
+    std::move(call.on_start.begin(), call.on_start.end(),
+              std::back_inserter(task.held_hooks));
   }
   return std::exchange(task.calls, {});
 }
