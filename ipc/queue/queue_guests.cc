@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,9 @@ void QueueGuests::Add(pid_t pid, int end_fd) {
   const ThreadLock lock(&mutex_);
   ForgetEnded();
   auto end = DuplicateFd(end_fd, "guest of a queue");
-  if (end.ok()) living_.push_back({pid, *std::move(end)});
+  if (!end.ok()) return;
+  living_.push_back({pid, *std::move(end)});
+  ++added_;
 }
 
 void QueueGuests::Announce() {
@@ -66,10 +69,10 @@ std::string QueueGuests::DescribeEnd() {
                       "process ", last_ended_, " last");
 }
 
-bool QueueGuests::MayCome() {
+bool QueueGuests::MayCome(uint64_t joins) {
   const ThreadLock lock(&mutex_);
   ForgetEnded();
-  return announced_ > 0 || !living_.empty();
+  return announced_ > 0 || (!living_.empty() && joins < added_);
 }
 
 void QueueGuests::Remove(pid_t pid) {

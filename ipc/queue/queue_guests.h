@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,10 @@ class QueueGuests {
   // ended before it opened the queue". Otherwise empty. Does not block.
   std::string DescribeEnd();
 
-  // Whether one is announced, or a guest has neither ended nor been removed.
-  // Does not block.
-  bool MayCome();
+  // Whether one is announced, or a guest has neither ended nor been removed and
+  // fewer participants have joined, which is `joins`, than there have been
+  // guests. Does not block.
+  bool MayCome(uint64_t joins);
 
   // Process `pid` has opened the queue: a participant, and no guest any more.
   void Remove(pid_t pid);
@@ -61,6 +63,7 @@ class QueueGuests {
 
   ThreadMutex mutex_;
   std::vector<Guest> living_ ABSL_GUARDED_BY(mutex_);
+  uint64_t added_ ABSL_GUARDED_BY(mutex_) = 0;
   pid_t last_ended_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t announced_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -153,6 +153,26 @@ TEST_F(ProcessPoolFaultTest, AWorkerThatDiesBeforeItOpensAQueue) {
   EXPECT_THAT(Get(std::move(dies_too)), StatusIs(absl::StatusCode::kAborted));
 }
 
+// Workers that have left a queue and live on are not awaited, though the next
+// one has had their slot.
+TEST_F(ProcessPoolFaultTest, IdleWorkersThatLeftAQueueAreNotAwaited) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 2}));
+  TENON_ASSERT_OK_AND_ASSIGN(auto queue, Queue<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(auto other, Queue<int64_t>::Create());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Get(pool.Submit(PutOne, queue)), IsOk());
+    EXPECT_THAT(queue.Get(Watchdog()), IsOkAndHolds(1));
+    auto busy = pool.Submit(PutLate, Slow(), other);
+    EXPECT_THAT(Get(pool.Submit(PutOne, queue)), IsOk());
+    EXPECT_THAT(queue.Get(Watchdog()), IsOkAndHolds(1));
+    EXPECT_THAT(Get(std::move(busy)), IsOk());
+  }
+  EXPECT_THAT(queue.Get(Watchdog()),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("all others have left or died")));
+}
+
 TEST_F(ProcessPoolFaultTest, DeadWorkerFailsItsOwnTaskAndNoOther) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 2}));

@@ -155,11 +155,12 @@ std::string QueueEndpoint::WhyAlone() {
 }
 
 bool QueueEndpoint::AwaitsGuest() {
-  if (!context_.guests->MayCome()) return false;
+  const uint64_t joins = context_.membership.JoinsSinceItsOwn();
+  if (!context_.guests->MayCome(joins)) return false;
   for (const pid_t pid : context_.members.LastHolders()) {
     context_.guests->Remove(pid);
   }
-  return context_.guests->MayCome();
+  return context_.guests->MayCome(joins);
 }
 
 bool QueueEndpoint::Lives(size_t slot) const {

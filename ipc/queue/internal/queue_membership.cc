@@ -144,6 +144,7 @@ absl::Status QueueMembership::Join(const std::array<int, kQueueWaits>& bells) {
   A::Store(words.was_ready, generation_, std::memory_order_release);
   A::FetchAdd(memory_.words().membership, 1, std::memory_order_seq_cst);
   TENON_CRASH_POINT("queue.join_counted");
+  joins_at_own_ = Joins();
   RobustWord::Unlock(words.joiner);
   TENON_CRASH_POINT("queue.joined");
   members_.Announce();
@@ -171,6 +172,14 @@ bool QueueMembership::HadOthers() const {
     if (slot == slot_ ? generation_ > 1 : last != 0) return true;
   }
   return false;
+}
+
+uint64_t QueueMembership::Joins() const {
+  uint64_t joins = 0;
+  for (size_t slot = 0; slot < memory_.geometry().participants; ++slot) {
+    joins += A::Load(memory_.at(slot).was_ready, std::memory_order_acquire);
+  }
+  return joins;
 }
 
 // ---- Boards ----

@@ -63,6 +63,8 @@ class QueueMembership {
   size_t slot() const { return slot_; }
   // Whether another participant has ever been ready.
   bool HadOthers() const;
+  // How many participants have joined after this one.
+  uint64_t JoinsSinceItsOwn() const { return Joins() - joins_at_own_; }
 
   // Readable after a wake through the board until TakeWakes(), which wakes all
   // sleeping threads of this participant.
@@ -75,6 +77,7 @@ class QueueMembership {
   absl::Status PublishFds(absl::string_view bytes, absl::Span<const int> fds);
 
  private:
+  uint64_t Joins() const;
   absl::StatusOr<bool> MayTake(size_t slot, bool with_items) const;
   absl::StatusOr<bool> ClaimSlot(size_t slot, bool with_items);
   absl::StatusOr<bool> HasDied(size_t slot, uint64_t generation) const;
@@ -85,7 +88,8 @@ class QueueMembership {
   QueueMembers& members_;
   size_t slot_ = 0;
   uint64_t generation_ = 0;  // 0: has no slot.
-  uint64_t first_ = 0;       // The first item in the ring that is its own.
+  uint64_t joins_at_own_ = 0;
+  uint64_t first_ = 0;  // The first item in the ring that is its own.
   std::optional<PidFd> process_;
   std::array<int, kQueueWaits> bells_ = {};
 };
