@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon {
 
 // 0. A test links //shm/base:next_carried_version, in which it is 1, into a
