@@ -7,8 +7,8 @@
 
 namespace tenon {
 
-// Weak: next_carried_version.cc defines it, too. NOLINTNEXTLINE: gcc wants
-// this.
+// Weak: next_carried_version.cc defines it, too.
+// NOLINTNEXTLINE(readability-redundant-declaration): gcc wants it.
 [[gnu::weak]] extern const uint32_t kCarriedVersionStep;
 const uint32_t kCarriedVersionStep = 0;
 
