@@ -36,7 +36,8 @@ class Stream {
   void Close();
   bool IsIdle();
   void WaitUntilIdle();
-  // Of a capture by a graph: what is added meanwhile does not run.
+  // The state of the capture by a graph. Work that is added under capture does
+  // not run.
   CUstreamCaptureStatus capture();
   void SetCapture(CUstreamCaptureStatus capture);
   // Whether it is under capture, which is invalid from now on.

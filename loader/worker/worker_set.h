@@ -190,13 +190,14 @@ class WorkerSet {
   absl::Status KeepFinished(Worker& worker);
   // Moves the tasks that the worker has not finished to `waiting`.
   void TakeBack(Worker& worker);
-  // Starts another process for `worker`, which is assigned what is waiting as
-  // soon as it has joined. OK, or how that process has ended already.
+  // Starts another process for `worker`. The process gets the waiting tasks as
+  // soon as it has joined. Returns OK, or how the process has ended already.
   WorkerRun::End StartAgain(Worker& worker);
-  // Begins a handshake, which is to be done soon.
+  // Begins the handshake by which the new process joins, and sets joins_by.
   absl::Status BeginJoin(Worker& worker);
-  // Goes on with it; then assigns what is waiting. OK also if the deadline
-  // passes. Or how the process has ended.
+  // Goes on with that handshake until the deadline, and once it is done assigns
+  // the waiting tasks. Returns OK, also if the deadline passes, or how the
+  // process has ended.
   WorkerRun::End Join(Worker& worker, Deadline deadline);
   absl::Status AssignWaiting(Worker& worker);
   void CountJoining();

@@ -3,8 +3,6 @@
 
 #include "tenon/spawn/arguments/queue_arguments.h"
 
-#include <signal.h>
-
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -14,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,6 +33,7 @@
 #include "tenon/spawn/process/process.h"
 #include "tenon/spawn/process/processes.h"
 #include "tenon/spawn/process/start.h"
+#include "tenon/spawn/testing/odd_arguments_testing.h"
 
 namespace tenon::spawn {
 namespace {
@@ -109,25 +107,6 @@ TEST(QueueArgumentsTest, APipeIsForOne) {
   }
 }
 
-// An argument whose receiver dies: the queues behind it are never opened.
-struct Deadly {};
-
-}  // namespace
-
-template <>
-struct ArgumentTraits<Deadly> {
-  static std::string Name() { return "Deadly"; }
-  static absl::Status Pack(const Deadly&, ArgumentWriter&) {
-    return absl::OkStatus();
-  }
-  static absl::StatusOr<Deadly> Unpack(ArgumentReader&) {
-    raise(SIGKILL);
-    return Deadly();
-  }
-};
-
-namespace {
-
 absl::Status NeverCalled(int, Deadly, Queue<int64_t>, JoinableQueue<int64_t>,
                          Pipe<int64_t>, std::unique_ptr<TensorQueue>) {
   return absl::OkStatus();
@@ -166,25 +145,6 @@ TEST(QueueArgumentsTest, AChildThatDiesBeforeItOpensItsQueues) {
   ASSERT_THAT(items.Close(), IsOk());
   EXPECT_THAT(later.Join(Watchdog()), IsOk());
 }
-
-// An argument whose receiver is slow: the queues behind it are opened late.
-struct Slow {};
-
-}  // namespace
-
-template <>
-struct ArgumentTraits<Slow> {
-  static std::string Name() { return "Slow"; }
-  static absl::Status Pack(const Slow&, ArgumentWriter&) {
-    return absl::OkStatus();
-  }
-  static absl::StatusOr<Slow> Unpack(ArgumentReader&) {
-    absl::SleepFor(absl::Milliseconds(300));
-    return Slow();
-  }
-};
-
-namespace {
 
 absl::Status PutTwo(int, Queue<int64_t> items) {
   return items.Put(2, Watchdog());

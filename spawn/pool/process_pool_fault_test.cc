@@ -41,6 +41,7 @@
 #include "tenon/spawn/process/process.h"
 #include "tenon/spawn/report/process_error.h"
 #include "tenon/spawn/testing/child_testing.h"
+#include "tenon/spawn/testing/odd_arguments_testing.h"
 
 namespace tenon::spawn {
 namespace {
@@ -70,49 +71,11 @@ int Die(std::string how) {
 }
 TENON_POOL_FUNCTION(Die);
 
-// An argument whose receiver dies, before it opens the queue behind it.
-struct Deadly {};
-
-}  // namespace
-
-template <>
-struct ArgumentTraits<Deadly> {
-  static std::string Name() { return "Deadly"; }
-  static absl::Status Pack(const Deadly&, ArgumentWriter&) {
-    return absl::OkStatus();
-  }
-  static absl::StatusOr<Deadly> Unpack(ArgumentReader&) {
-    raise(SIGKILL);
-    return Deadly();
-  }
-};
-
-namespace {
-
 absl::Status NeverCalled(Deadly, Queue<int64_t>) { return absl::OkStatus(); }
 TENON_POOL_FUNCTION(NeverCalled);
 
 absl::Status PutOne(Queue<int64_t> queue) { return queue.Put(1, Watchdog()); }
 TENON_POOL_FUNCTION(PutOne);
-
-// An argument whose receiver is slow: the queue behind it is opened late.
-struct Slow {};
-
-}  // namespace
-
-template <>
-struct ArgumentTraits<Slow> {
-  static std::string Name() { return "Slow"; }
-  static absl::Status Pack(const Slow&, ArgumentWriter&) {
-    return absl::OkStatus();
-  }
-  static absl::StatusOr<Slow> Unpack(ArgumentReader&) {
-    absl::SleepFor(absl::Milliseconds(300));
-    return Slow();
-  }
-};
-
-namespace {
 
 absl::Status PutLate(Slow, Queue<int64_t> queue) {
   return queue.Put(2, Watchdog());
