@@ -301,8 +301,9 @@ constexpr int kInFlightTries = 10'000;
 constexpr long kNapMs = 1;
 
 // How long it waits for killed descendants that do not die: the kernel delays
-// them.
+// them. A process that the scheduler starves looks this many times at least.
 constexpr long kSweepMs = 2000;
+constexpr int kSweepLooks = 400;
 
 // A process that is not known to be a supervisor is killed only if it still is
 // not after this time: it may be just being executed.
@@ -389,7 +390,10 @@ class Supervisor {
     // Stray descendants may outlive the children, but not the ancestors.
     if (!leads_group_ && !orphaned_) return;
     const long begin = NowMs();
-    for (int quiet = 0; quiet < 2 && NowMs() - begin < kSweepMs;) {
+    int quiet = 0;
+    for (int looks = 0;
+         quiet < 2 && (looks < kSweepLooks || NowMs() - begin < kSweepMs);
+         ++looks) {
       Reap();
       if (!has_children_) return;
       // One empty list may be a list that has just changed.
@@ -412,7 +416,8 @@ class Supervisor {
   }
 
   // Reports the last exits. Then reaps nested supervisors, which no other
-  // process reaps once the children that started them have ended.
+  // process reaps once the children that started them have ended, and kills
+  // what they leave: one that is killed leaves its whole family.
   void ReportAndLinger() {
     const bool lingers = has_children_ && HasSupervisors();
     for (SupervisedProcess& child : children_) child.report.lingers = lingers;
@@ -420,6 +425,7 @@ class Supervisor {
     while (has_children_ && HasSupervisors()) {
       Poll(fds_, 1, -1);
       Reap();
+      Sweep();
     }
   }
 

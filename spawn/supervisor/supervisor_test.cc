@@ -424,6 +424,7 @@ absl::StatusOr<WholeFamily> StartWholeFamily(const char* way) {
 void ExpectAllEnd(const std::vector<PidFd>& processes) {
   for (size_t i = 0; i < processes.size(); ++i) {
     EXPECT_THAT(processes[i].WaitForEnd(Watchdog()), IsOk()) << i;
+    processes[i].SendSignal(SIGKILL).IgnoreError();  // One that was left.
   }
   while (HasChildren()) waitpid(-1, nullptr, 0);
 }
@@ -448,6 +449,21 @@ TEST_F(SupervisorTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
   EXPECT_THAT(family.parent.process.Kill(), IsOk());
   EXPECT_THAT(family.child.SendSignal(SIGKILL), IsOk());
   family.parent.process.Join(Watchdog()).IgnoreError();
+  EXPECT_THAT(family.child.WaitForEnd(Watchdog()), IsOk());
+  ExpectAllEnd(family.grandchildren);
+}
+
+// The supervisor above it has swept, and lingers, when this one is killed.
+TEST_F(SupervisorTest, GrandchildrenEndThoughTheirSupervisorIsKilledLast) {
+  TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily(""));
+  ASSERT_EQ(family.grandchildren.size(), 4u);
+  TENON_ASSERT_OK_AND_ASSIGN(const pid_t child, PidOf(family.child));
+  TENON_ASSERT_OK_AND_ASSIGN(PidFd nested, PidFd::Open(ParentPid(child)));
+  ASSERT_THAT(nested.SendSignal(SIGSTOP), IsOk());
+  EXPECT_THAT(family.parent.process.Kill(), IsOk());
+  family.parent.process.Join(Watchdog()).IgnoreError();
+  EXPECT_FALSE(family.child.HasEnded());
+  ASSERT_THAT(nested.SendSignal(SIGKILL), IsOk());
   EXPECT_THAT(family.child.WaitForEnd(Watchdog()), IsOk());
   ExpectAllEnd(family.grandchildren);
 }
