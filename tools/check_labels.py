@@ -9,15 +9,16 @@
 Asks Bazel, so that targets made by macros count. A file is named by a link that
 is relative to the document. Without arguments also checks that every public
 target is named by a README of its floor. Exits 1 and lists what is missing.
-BAZEL may name another Bazel, as for check_layers.py.
+BAZEL may name another Bazel (bazel_query.py).
 """
 
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import bazel_query  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABEL = re.compile(r"(?<![\w:/.-])(?:@tenon)?(//\w+(?:/\w+)*"
@@ -40,14 +41,10 @@ def labels_in(text):
 
 def query(labels):
     """Those of `labels` that are targets, and Bazel's complaints."""
-    bazel = os.environ.get("BAZEL", "./bazelw").split()
     with tempfile.NamedTemporaryFile("w", suffix=".query") as file:
         file.write(" + ".join(sorted(labels)) or "set()")
         file.flush()
-        run = subprocess.run(
-            [*bazel, "query", "--keep_going", "--noshow_progress",
-             f"--query_file={file.name}"],
-            cwd=ROOT, capture_output=True, text=True, check=False)
+        run = bazel_query.run_query("--keep_going", f"--query_file={file.name}")
     return set(run.stdout.split()), run.stderr
 
 

@@ -12,11 +12,12 @@ of its floor. Prints which room uses which; exits 1 with each edge that must
 not be.
 """
 
-import os
 import pathlib
 import re
-import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import bazel_query  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EDGE = re.compile(r'^  "(//[^"]*)" -> "(//[^"]*)"$', re.M)
@@ -31,11 +32,7 @@ def layers():
 
 def query(expression, *options):
     """The output of a Bazel query."""
-    bazel = os.environ.get("BAZEL", "./bazelw").split()
-    return subprocess.run(
-        [*bazel, "query", "--noshow_progress", "--noimplicit_deps", *options,
-         expression], cwd=ROOT, check=True, stdout=subprocess.PIPE,
-        text=True).stdout
+    return bazel_query.query("--noimplicit_deps", *options, expression)
 
 
 def package_of(label):

@@ -3,13 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripts that write documents: index, counts of lines, shown files, API pages."""
 
+import os
 import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import bazel_query  # noqa: E402
 import check_api_links  # noqa: E402
 import doxygen_filter  # noqa: E402
 import line_counts  # noqa: E402
@@ -49,6 +52,29 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(public_index.first_sentence(path), "opens and closes")
         self.assertEqual(public_index.short("//shm/door:door"), "//shm/door")
         self.assertEqual(public_index.short("//shm/door:knob"), "//shm/door:knob")
+
+    # Of which the words come late on a busy machine.
+    def test_a_bazel_that_waits_for_its_lock_is_an_error(self):
+        bazel = self.write("bazel", "#!/bin/sh\necho 'Another command (pid=7) is running.' "
+                                    ">&2\nexec sleep 600\n")
+        bazel.chmod(0o755)
+        for patience in (1, 4, 16, 64):
+            with unittest.mock.patch.dict(os.environ, BAZEL=str(bazel)), \
+                    unittest.mock.patch.object(bazel_query, "PATIENCE", patience), \
+                    self.assertRaises(SystemExit) as ended:
+                public_index.query("//...")
+            if "pid=7" in str(ended.exception):
+                break
+        self.assertIn("Another command (pid=7) is running.\n", str(ended.exception))
+        self.assertIn(f"no answer within {patience} s", str(ended.exception))
+        self.assertIn("--output_base", str(ended.exception))
+
+    def test_the_error_of_a_query_is_bazels(self):
+        bazel = self.write("bazel", "#!/bin/sh\necho 'no such target' >&2\nexit 7\n")
+        bazel.chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, BAZEL=str(bazel)), \
+                self.assertRaisesRegex(SystemExit, "no such target"):
+            public_index.query("//...")
 
     def test_comments_are_literal(self):
         lines = doxygen_filter.convert(HEADER.split("\n"))

@@ -8,15 +8,17 @@
     tools/public_index.py --headers  # prints the paths of the public headers
 
 Asks Bazel, so that targets made by macros count. The line is the first sentence of the
-header's comment. BAZEL may name another Bazel, as for check_layers.py.
+header's comment. BAZEL may name another Bazel (bazel_query.py).
 """
 
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import bazel_query  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INDEX = ROOT / "docs" / "index.md"
@@ -32,14 +34,9 @@ targets and on no others. Include a header as `"tenon/PACKAGE/HEADER.h"`, such a
 
 def query(expression):
     """The rules of a query, as elements of Bazel's XML."""
-    bazel = os.environ.get("BAZEL", "./bazelw").split()
-    run = subprocess.run(
-        [*bazel, "query", "--noshow_progress", "--output=xml", expression],
-        cwd=ROOT, capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        sys.exit(run.stderr)
+    text = bazel_query.query("--output=xml", expression)
     return xml.etree.ElementTree.fromstring(
-        run.stdout.replace("version='1.1'", "version='1.0'")
+        text.replace("version='1.1'", "version='1.0'")
         .replace('version="1.1"', 'version="1.0"')).findall("rule")
 
 
