@@ -78,12 +78,13 @@ std::string SysctlHint(absl::string_view what, const char* path,
                       "); raise it: sysctl -w ", name, "=<more>");
 }
 
+// RLIMIT_AS first: where it is set, it is reached before the other limit.
 std::string MappingHint() {
   return absl::StrCat(
-      SysctlHint("mappings that a process may have:",
-                 "/proc/sys/vm/max_map_count", "vm.max_map_count"),
       SizeLimitHint(RLIMIT_AS,
-                    "address space this process may use:", "RLIMIT_AS", "-v"));
+                    "address space this process may use:", "RLIMIT_AS", "-v"),
+      SysctlHint("mappings that a process may have:",
+                 "/proc/sys/vm/max_map_count", "vm.max_map_count"));
 }
 
 std::string ShmSpaceHint() {

@@ -115,7 +115,7 @@ TEST(PosixErrorTest, MappingsAreLimitedInNumber) {
                     HasSubstr("sysctl -w vm.max_map_count=<more>")));
 }
 
-TEST(PosixErrorTest, AddressSpaceIsNamedOnlyIfLimited) {
+TEST(PosixErrorTest, AddressSpaceIsNamedFirstIfItIsLimited) {
   if (GetLimit(RLIMIT_AS).rlim_cur != RLIM_INFINITY) {
     GTEST_SKIP() << "RLIMIT_AS is set for the tests";
   }
@@ -124,11 +124,12 @@ TEST(PosixErrorTest, AddressSpaceIsNamedOnlyIfLimited) {
   EXPECT_TRUE(PassesInChild([] {
     const rlim_t huge = rlim_t{1} << 60;
     SetLimit(RLIMIT_AS, huge, huge);
-    EXPECT_THAT(
-        std::string(PosixError(ENOMEM, "mmap", "x").message()),
-        HasSubstr(absl::StrCat(huge,
-                               " bytes (1024.0 PiB), RLIMIT_AS; raise it: "
-                               "ulimit -v unlimited")));
+    EXPECT_THAT(std::string(PosixError(ENOMEM, "mmap", "x").message()),
+                HasSubstr(absl::StrCat(
+                    "[ENOMEM]; address space this process may use: ", huge,
+                    " bytes (1024.0 PiB), RLIMIT_AS; raise it: "
+                    "ulimit -v unlimited; mappings that a process "
+                    "may have: ")));
   }));
 }
 
