@@ -563,8 +563,11 @@ absl::Status Manager::KeepName(Clients::value_type& client,
         "shm_manager: cannot keep '", name, "': ", kept_for_process,
         " names are kept for this process (limit ",
         options_.max_kept_names_per_client, "), ", kept_in_all,
-        " in all (limit ", options_.max_kept_names,
-        "); release some, or raise --max_kept_names_per_client or "
+        " in all (limit ", options_.max_kept_names, "), of these ",
+        CountOfAbsent(), " of processes that have ended or detached, for ",
+        absl::FormatDuration(options_.keep_after_death),
+        " from then on (--keep_after_death); release some, lower "
+        "--keep_after_death, or raise --max_kept_names_per_client or "
         "--max_kept_names"));
   }
   TENON_ASSIGN_OR_RETURN(Segment segment,
@@ -610,6 +613,14 @@ void Manager::Drop(KeptNames::iterator kept) {
 bool Manager::MayKeep(const Process& process) const {
   return process.kept_names < options_.max_kept_names_per_client &&
          kept_.size() + reclaimer_->pending() < options_.max_kept_names;
+}
+
+size_t Manager::CountOfAbsent() const {
+  size_t names = 0;
+  for (const auto& [name, kept] : kept_) {
+    names += kept.process->second.connections == 0 ? 1 : 0;
+  }
+  return names;
 }
 
 // A name that its creator has removed cannot be opened any more; to hold its

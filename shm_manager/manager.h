@@ -172,6 +172,8 @@ class Manager {
   absl::Status ReleaseName(const std::string& name);
   void Drop(KeptNames::iterator kept);
   bool MayKeep(const Process& process) const;
+  // Kept names of processes without a connection.
+  size_t CountOfAbsent() const;
   void ExamineKeptNames();
   void LogProblem(const std::string& line);
 

@@ -45,6 +45,7 @@
 namespace tenon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -291,6 +292,21 @@ TEST_F(ManagerTest, QuotasAreAnswers) {
     // A release may still be in progress.
     EXPECT_TRUE(Becomes(
         [&] { return first.KeepName(segments[3].name(), Soon()).ok(); }));
+    EXPECT_TRUE(Becomes([&] { return AttachTo(folder.path()).ok(); }));
+    EXPECT_TRUE(PassesInChild([&] {
+      absl::StatusOr<ManagerClient> third = absl::UnknownError("not yet");
+      EXPECT_TRUE(Becomes([&] {
+        third = AttachTo(folder.path());
+        return third.ok();
+      }));
+      EXPECT_THAT(
+          third->KeepName(segments[0].name(), Soon()),
+          StatusIs(kResourceExhausted,
+                   AllOf(HasSubstr("3 in all (limit 3), of these 1 of "
+                                   "processes that have ended or detached, for "
+                                   "10m from then on (--keep_after_death)"),
+                         HasSubstr("lower --keep_after_death"))));
+    }));
     EXPECT_TRUE(Becomes([&] { return AttachTo(folder.path()).ok(); }));
     // The quota is that of the process, whichever client of it asks.
     { const ManagerClient detached = std::move(first); }
