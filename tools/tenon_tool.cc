@@ -261,7 +261,7 @@ absl::StatusOr<int> RunShmStats(const CommandLine& line, std::ostream& out) {
 absl::StatusOr<int> RunDoctor(const CommandLine& line, std::ostream& out) {
   const std::vector<Finding> findings = Examine();
   out << (line.Has("json") ? JsonText(FindingsJson(findings))
-                           : FindingsText(findings));
+                           : FindingsText(findings, WidthOf(out)));
   return AllWork(findings) ? 0 : 1;
 }
 
@@ -340,7 +340,7 @@ const std::vector<Subcommand>& Subcommands() {
       {.name = "metrics",
        .summary = "loaders, arenas and queues as OpenMetrics text",
        .details =
-           "For Prometheus and what else reads OpenMetrics 1.0, such as by a\n"
+           "For Prometheus and other readers of OpenMetrics 1.0, such as by a\n"
            "file that node_exporter's textfile collector reads. Counters of a\n"
            "loader begin with it and end with it.\n",
        .flags = {},

@@ -104,6 +104,9 @@ TEST(TableTest, LongLinesAreFoldedAfterCommas) {
   EXPECT_EQ(FoldLines("  - more workers help\n", 14),
             "  - more\n    workers\n    help\n");
   EXPECT_EQ(FoldLines("  nowhere-to-break\n", 5), "  nowhere-to-break\n");
+  EXPECT_EQ(FoldLines("a nowhere-to-break b c d\n", 8),
+            "a\n    nowhere-to-break\n    b c\n    d\n");
+  EXPECT_EQ(FoldLines("OK    cores         16\n", 14), "OK    cores\n    16\n");
   EXPECT_EQ(FoldLines("a b c d e f\n", 3), "a b\n    c d e f\n");
 }
 

@@ -91,13 +91,17 @@ std::string Table::ToText(size_t indent, size_t width) const {
 
 namespace {
 
-// The space at which the first `width` columns of a line end; 0: none.
+// The space at which the first `width` columns of a line end, or that behind a
+// first word that is longer; 0: none.
 size_t BreakOf(absl::string_view line, size_t width) {
   const size_t comma = line.rfind(", ", width - 1);
   if (comma != absl::string_view::npos && comma > 0) return comma + 1;
-  const size_t space = line.rfind(' ', width);
   const size_t text = line.find_first_not_of(' ');
-  return space == absl::string_view::npos || space < text ? 0 : space;
+  size_t space = line.rfind(' ', width);
+  if (space == absl::string_view::npos || space < text) {
+    space = line.find(' ', std::max(text, width));
+  }
+  return space == absl::string_view::npos ? 0 : space;
 }
 
 }  // namespace
@@ -111,8 +115,10 @@ std::string FoldLines(const std::string& text, size_t width) {
     while (indent.size() < width && indent.size() + line.size() > width) {
       const size_t space = BreakOf(line, width - indent.size());
       if (space == 0) break;
-      absl::StrAppend(&folded, indent, line.substr(0, space), "\n");
-      line.remove_prefix(space + 1);
+      absl::StrAppend(&folded, indent,
+                      absl::StripTrailingAsciiWhitespace(line.substr(0, space)),
+                      "\n");
+      line = absl::StripLeadingAsciiWhitespace(line.substr(space));
       indent = "    ";
     }
     absl::StrAppend(&folded, indent, line, "\n");

@@ -46,7 +46,7 @@ class Table {
 
 // `text` with lines of at most `width` columns (0: any), broken after commas,
 // or at a space in a line without commas; the rest of a line is indented by
-// four spaces. Pure.
+// four spaces. A word that is longer than a line stays whole. Pure.
 std::string FoldLines(const std::string& text, size_t width);
 
 }  // namespace tenon::tools

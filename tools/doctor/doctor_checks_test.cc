@@ -288,6 +288,21 @@ TEST(FindingsTest, TextNamesCostAndFixOfWhatIsNotOk) {
             "      costs: all\n"
             "      fix:   buy one\n"
             "1 OK, 1 to know about, 1 that must be fixed\n");
+  EXPECT_EQ(FindingsText(findings, 20),
+            "OK    a\n"
+            "    fine\n"
+            "WARN  b\n"
+            "    so so \\x1b\n"
+            "      costs: time\n"
+            "      fix:   sleep 1\n"
+            "FAIL  c\n"
+            "    bad\n"
+            "      costs: all\n"
+            "      fix:   buy one\n"
+            "1 OK,\n"
+            "    1 to know about,\n"
+            "    1 that must be\n"
+            "    fixed\n");
   EXPECT_FALSE(AllWork(findings));
   EXPECT_TRUE(AllWork({findings[0], findings[1]}));
   const Json json = Json::parse(JsonText(FindingsJson(findings)));

@@ -4,6 +4,7 @@
 #include "tenon/tools/doctor/finding.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tenon/tools/cli/json.h"
+#include "tenon/tools/cli/table.h"
 #include "tenon/tools/cli/terminal_text.h"
 
 namespace tenon::tools {
@@ -40,7 +42,7 @@ bool AllWork(const std::vector<Finding>& findings) {
   return Count(findings, Level::kFailure) == 0;
 }
 
-std::string FindingsText(const std::vector<Finding>& findings) {
+std::string FindingsText(const std::vector<Finding>& findings, size_t width) {
   std::string text;
   for (const Finding& finding : findings) {
     absl::StrAppendFormat(&text, "%-4s  %-18s  %s\n", LevelName(finding.level),
@@ -55,7 +57,7 @@ std::string FindingsText(const std::vector<Finding>& findings) {
   absl::StrAppend(&text, Count(findings, Level::kOk), " OK, ",
                   Count(findings, Level::kWarning), " to know about, ",
                   Count(findings, Level::kFailure), " that must be fixed\n");
-  return text;
+  return FoldLines(text, width);
 }
 
 Json FindingsJson(const std::vector<Finding>& findings) {

@@ -6,6 +6,7 @@
 #ifndef TENON_TOOLS_DOCTOR_FINDING_H_
 #define TENON_TOOLS_DOCTOR_FINDING_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,10 @@ const char* LevelName(Level level);
 // Whether no finding is a kFailure.
 bool AllWork(const std::vector<Finding>& findings);
 
-// Two more lines for each that is not OK, and a summary at the end. Pure.
-std::string FindingsText(const std::vector<Finding>& findings);
+// Two more lines for each that is not OK, and a summary at the end; folded to
+// `width` columns (0: any). Pure.
+std::string FindingsText(const std::vector<Finding>& findings,
+                         size_t width = 0);
 
 // {"ok": bool, "findings": [{"check", "level", "found", "cost", "fix"}, ...]}.
 Json FindingsJson(const std::vector<Finding>& findings);
