@@ -74,6 +74,18 @@ absl::StatusOr<std::shared_ptr<Sampler>> MakeSampler(
   return RandomSampler::Create({.dataset_size = size, .seed = options.seed});
 }
 
+// Whether an order is the whole one of the dataset. A slice of it names that
+// order, has other positions in it, or fewer samples.
+bool IsWholeOrder(Sampler& sampler, int64_t samples, int64_t dataset_size) {
+  return Catching("the sampler",
+                  [&]() -> absl::StatusOr<bool> {
+                    return samples > 0 && samples >= dataset_size &&
+                           &sampler.Whole() == &sampler &&
+                           sampler.GlobalPosition(samples - 1) == samples - 1;
+                  })
+      .value_or(false);
+}
+
 // As the element of its batch: kDeadlineExceeded would ask the caller to try
 // again, kCancelled is that of Loader::Cancel().
 absl::StatusOr<Batch> OfBatch(absl::StatusOr<Batch> batch) {
@@ -197,6 +209,8 @@ absl::Status Loader::SetOrder() {
     if (options_.batch_sampler != nullptr) return SetBatches();
     TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, dataset_size_));
     TENON_ASSIGN_OR_RETURN(samples_, SizeOf("sampler", *sampler_));
+    is_undivided_ = options_.rank.value_or(Rank()).world_size > 1 &&
+                    IsWholeOrder(*sampler_, samples_, dataset_size_);
     const int64_t rest = samples_ % batch_size_;
     if (options_.drop_last) samples_ -= rest;
     batches_ = samples_ / batch_size_;
@@ -574,6 +588,14 @@ std::vector<std::string> Loader::warnings() const {
     warnings.push_back(
         absl::StrCat("replay returns the first ", *options_.replay,
                      " batches again and again; it is for measurements"));
+  }
+  if (is_undivided_) {
+    warnings.push_back(absl::StrCat(
+        "rank (", options_.rank->rank, " of ", options_.rank->world_size,
+        ") does not divide the order: this rank has ", samples_,
+        " samples in each epoch, of a dataset of ", dataset_size_,
+        "; if the dataset is the same on each rank, set sampler to a "
+        "DistributedSampler"));
   }
   if (!pin_refusal_.ok()) {
     warnings.push_back(

@@ -217,7 +217,9 @@ class Loader {
   // ui.perfetto.dev and chrome://tracing open.
   std::string Trace() const;
   // A sentence for each option that has no effect here, or makes the loader
-  // slower.
+  // slower. One of them is for a rank of several whose order is not divided: a
+  // map-style dataset without a DistributedSampler. (Of a batch sampler this
+  // cannot be known.)
   std::vector<std::string> warnings() const;
 
  private:
@@ -273,6 +275,7 @@ class Loader {
   int64_t shards_ = 0;                // Of an iterable dataset.
   int64_t lanes_ = 0;                 // That these are in.
   bool is_shard_per_worker_ = false;  // kShardPerWorker
+  bool is_undivided_ = false;  // One of several ranks has the whole order.
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<LoaderProgress> progress_;
   std::unique_ptr<StatsBoard> stats_;

@@ -36,6 +36,7 @@
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
 #include "tenon/loader/sampling/batch_sampler.h"
+#include "tenon/loader/sampling/distributed_sampler.h"
 #include "tenon/loader/sampling/random_sampler.h"
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/loader/testing/test_datasets.h"
@@ -422,6 +423,54 @@ TEST(LoaderWarningsTest, SaysWhatHasNoEffect) {
   EXPECT_THAT(loader->warnings(),
               ElementsAre(HasSubstr("pin_memory has no effect"),
                           HasSubstr("exceed the cores")));
+}
+
+// A slice of the user's that names no order, with other positions in it.
+class EveryOther : public Sampler {
+ public:
+  explicit EveryOther(int64_t size, int64_t step) : size_(size), step_(step) {}
+  int64_t size() const override { return size_; }
+  void Fill(int64_t, int64_t first, absl::Span<int64_t> indices) override {
+    for (int64_t& index : indices) index = first++ * step_;
+  }
+  int64_t GlobalPosition(int64_t position) const override {
+    return position * step_;
+  }
+
+ private:
+  int64_t size_;
+  int64_t step_;
+};
+
+TEST(LoaderWarningsTest, SaysThatARankHasTheWholeDataset) {
+  const Rank rank = {.rank = 1, .world_size = 2};
+  const auto warnings = [](const LoaderOptions& options) {
+    const auto loader = Loader::Create<Numbers>(options, 10);
+    EXPECT_THAT(loader, IsOk());
+    return loader.ok() ? (*loader)->warnings() : std::vector<std::string>();
+  };
+  const auto are_told = ElementsAre(::testing::MatchesRegex(
+      "rank \\(1 of 2\\) does not divide the order: this rank has (8|10|12) "
+      "samples in each epoch, of a dataset of 10; if the dataset is the same "
+      "on each rank, set sampler to a DistributedSampler"));
+  EXPECT_THAT(warnings({.rank = rank}), are_told);
+  EXPECT_THAT(warnings({.batch_size = 4, .drop_last = true, .rank = rank}),
+              are_told);
+  EXPECT_THAT(warnings({.shuffle = true, .rank = rank}), are_told);
+  const std::shared_ptr<Sampler> random =
+      *RandomSampler::Create({.dataset_size = 10, .samples = 12});
+  EXPECT_THAT(warnings({.sampler = random, .rank = rank}), are_told);
+  // A part of the order, an only rank, and one without `rank`.
+  const std::shared_ptr<Sampler> slice = *DistributedSampler::Create(
+      std::make_unique<SequentialSampler>(30), rank);
+  EXPECT_THAT(warnings({.sampler = slice, .rank = rank}), SizeIs(0));
+  for (const auto& [size, step] : {std::pair(5, 1), std::pair(10, 2)}) {
+    EXPECT_THAT(warnings({.sampler = std::make_shared<EveryOther>(size, step),
+                          .rank = rank}),
+                SizeIs(0));
+  }
+  EXPECT_THAT(warnings({.rank = Rank()}), SizeIs(0));
+  EXPECT_THAT(warnings({}), SizeIs(0));
 }
 
 // --- Batch samplers, with any number of workers. ---
