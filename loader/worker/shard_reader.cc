@@ -34,8 +34,13 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
     if (absl::IsCancelled(passed.status()) && should_stop()) {
       return passed.status();
     }
-    // An error was that of a batch, too.
     if (passed.ok() && !passed->has_value()) return std::nullopt;
+    if (shard.has_failed_to_skip) {
+      shard.has_failed_to_skip = false;
+      shard.batches = task.before + 1;
+      return passed.status();
+    }
+    // An error of a sample was that of a batch, too.
     ++shard.batches;
   }
   ++shard.batches;
@@ -137,7 +142,10 @@ absl::StatusOr<int64_t> ShardReader::Skip(Shard& shard, int64_t samples) {
   }
   if (!skipped.ok()) {
     shard.stream.reset();
-    return skipped.status();
+    shard.has_failed_to_skip = true;
+    return absl::Status(
+        skipped.status().code(),
+        absl::StrCat("shard ", shard.number, ": ", skipped.status().message()));
   }
   shard.next += *skipped;
   return *skipped;

@@ -56,11 +56,12 @@ class ShardReader {
 
   // Writes the samples of the lane's next batch to `memory`
   // (layout->total_bytes() of it) and task.scratch; nothing if the lane has
-  // ended. Passes over batches before it by SampleStream::Skip(), and what that
-  // leaves is made and dropped. Calls
+  // ended. Batches before it are passed over by SampleStream::Skip(); samples
+  // that Skip() leaves are made and dropped, and their errors, too. Calls
   // `should_stop` before each SampleStream::Next(). Errors: those of the
-  // dataset, which end the shard; kInternal for an exception in it; kCancelled
-  // if should_stop() returned true, after which the lane must not be read.
+  // dataset, which end the shard, also of Skip(); kInternal for an exception;
+  // kCancelled if should_stop() returned true, after which the lane must not be
+  // read.
   absl::StatusOr<std::optional<FilledBatch>> Fill(
       const ShardTask& task, std::byte* memory,
       absl::FunctionRef<bool()> should_stop);
@@ -80,6 +81,7 @@ class ShardReader {
     std::unique_ptr<SampleStream> stream;  // Null before and after.
     int64_t next = 0;                      // The number of the next sample.
     int64_t batches = 0;  // Of its lane: made, failed or passed over.
+    bool has_failed_to_skip = false;
   };
 
   Shard& ShardOf(int64_t lane) {

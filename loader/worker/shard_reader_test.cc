@@ -177,7 +177,8 @@ TEST_F(ShardReaderTest, PassesOverOnlyWhatItHasNotMade) {
   EXPECT_THAT(Ints(1), ElementsAre(4));
 }
 
-// A stream that passes over all but every fifth sample.
+// A stream that passes over all but every fifth sample, and says `too_many`
+// more of them; or fails with INT64_MAX.
 class Skipping : public Shards {
  public:
   explicit Skipping(int64_t too_many = 0) : too_many_(too_many) {}
@@ -196,6 +197,7 @@ class Skipping : public Shards {
       return true;
     }
     absl::StatusOr<int64_t> Skip(int64_t samples) override {
+      if (too_many_ == INT64_MAX) return absl::UnavailableError("no network");
       samples = std::min<int64_t>(samples, 4 - next_ % 5) + too_many_;
       next_ += samples;
       return samples;
@@ -223,12 +225,35 @@ TEST_F(ShardReaderTest, AStreamMayPassOverSomeSamplesItself) {
             SampleRandom(1, 2, PositionInShard(0, 12)).Uniform());
 }
 
-TEST_F(ShardReaderTest, AStreamThatPassesOverTooManyEndsItsShard) {
-  Skipping skipping(7);
-  ShardReader reader(&skipping, &layout_, {});
-  const ShardTask task = {.lane = 0, .before = 3, .samples = 4};
-  EXPECT_THAT(reader.Fill(task, memory_.data()->bytes, [] { return false; }),
-              IsOkAndHolds(Eq(std::nullopt)));
+// The rest of the shard would be lost without a word.
+TEST_F(ShardReaderTest, AFailedSkipIsTheErrorOfTheBatchThatIsRead) {
+  struct Case {
+    int64_t too_many;
+    absl::Status error;
+  };
+  const Case cases[] = {
+      {7, absl::InternalError("shard 0: SampleStream::Skip() passed over 11 of "
+                              "4 samples; want 0 to 4")},
+      {-5, absl::InternalError("shard 0: SampleStream::Skip() passed over -1 "
+                               "of 4 samples; want 0 to 4")},
+      {INT64_MAX, absl::UnavailableError("shard 0: no network")}};
+  for (const auto& [too_many, error] : cases) {
+    for (const OnSampleError on_error :
+         {OnSampleError::kFail, OnSampleError::kSkip}) {
+      Skipping skipping(too_many);
+      ShardReader reader(&skipping, &layout_, {.shards = 2, .lanes = 1});
+      const auto read = [&](int64_t before) {
+        return reader.Fill(
+            {.lane = 0, .before = before, .samples = 4, .on_error = on_error},
+            memory_.data()->bytes, [] { return false; });
+      };
+      EXPECT_EQ(read(3).status(), error);
+      // The next batch is of the lane's next shard.
+      EXPECT_FALSE(reader.HasEnded(0));
+      ASSERT_THAT(read(4), IsOkAndHolds(::testing::Ne(std::nullopt)));
+      EXPECT_THAT(Ints(4), ElementsAre(0, 1, 2, 3));
+    }
+  }
 }
 
 TEST_F(ShardReaderTest, DropLastLeavesOutTheShortBatch) {
