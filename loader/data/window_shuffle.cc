@@ -60,9 +60,10 @@ absl::StatusOr<bool> WindowShuffle::Next(SampleRandom& random, Sample& sample) {
   }
   if (kept_ == 0) return false;
   const auto drawn = static_cast<size_t>(random.UniformInt(kept_));
-  TENON_RETURN_IF_ERROR(sample.CopyFrom(SampleOf(slots_[drawn])));
   --kept_;
   std::swap(slots_[drawn], slots_[kept_]);
+  // Dropped if it cannot be copied: it would fail each time that it is drawn.
+  TENON_RETURN_IF_ERROR(sample.CopyFrom(SampleOf(slots_[kept_])));
   return true;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// WindowShuffle: the samples of a stream in another order, for streams larger
-// than memory.
+// WindowShuffle: shuffles the samples of a stream that is larger than memory.
 //
 //   absl::StatusOr<std::unique_ptr<SampleStream>> OpenShuffled(
 //       const std::string& path) {
@@ -28,25 +27,30 @@
 
 namespace tenon::loader {
 
-// Keeps `window` samples in memory of the process; each sample that is asked
-// for is one of them, drawn uniformly, and the stream's next one takes its
-// place. So a sample comes at most `window` - 1 places early, and at any place
-// later. The order is drawn from the samples' random numbers: it is another one
-// in each epoch, and does not depend on workers.
-// The first Next() reads `window` samples. It cannot be stopped: while it runs,
-// Loader::Cancel(), another epoch and the loader's destructor wait for it (or
-// kill its worker process). The window is not part of memory_quota.
-// Resuming: what is in the window depends on all samples before, so a loader
-// that resumes in mid-shard reads the shard from its beginning, and then
-// returns the same samples in the same order. Threads: an instance is used by
-// one thread at a time. Failure: after an error of the stream's Next() no
-// sample is lost, but with
-//   OnSampleError::kFail the shard ends there, and what is in the window is not
-//   returned.
+// Keeps `window` samples in memory of the process. Next() returns one of them,
+// drawn uniformly, and the stream's next sample replaces it. So a sample comes
+// at most `window` - 1 places early, and any number of places late. The order
+// is drawn from the samples' random numbers: it differs from epoch to epoch,
+// and does not depend on workers.
+//
+// The first Next() reads `window` samples, and cannot be stopped: while it
+// runs, Loader::Cancel(), another epoch and the loader's destructor wait for it
+// (or kill its worker process). The window is not part of memory_quota.
+//
+// Resuming: the window depends on all samples before, so a loader that resumes
+// in mid-shard reads the shard from its beginning, and then returns the same
+// samples in the same order.
+//
+// Ownership: owns the stream and the window.
+// Threads: an instance is used by one thread at a time.
+// Failure: after an error of the stream's Next() no sample is lost with
+//   OnSampleError::kSkip; with kFail the shard ends there, and the samples of the
+//   window are not returned. A sample that does not fit the batch, or for which
+//   there is no memory, is dropped with its error.
 class WindowShuffle : public SampleStream {
  public:
-  // `spec` must be that of the dataset: samples of another one are errors of
-  // Next(). Errors: kInvalidArgument for no stream and a window below 1;
+  // `spec` must be that of the dataset, else Next() returns an error for each
+  // sample. Errors: kInvalidArgument for a null stream and a window below 1;
   // BatchLayout::Create()'s for a sample of `spec`.
   static absl::StatusOr<std::unique_ptr<SampleStream>> Create(
       std::unique_ptr<SampleStream> stream, const SampleSpec& spec,
