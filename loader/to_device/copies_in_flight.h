@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// CopiesInFlight: what enqueued copies read and write, until a stream has
-// executed them. Internal to ToDevice.
+// CopiesInFlight: the memory of enqueued copies, until a stream has executed
+// them. Internal to ToDevice.
 
 #ifndef TENON_LOADER_TO_DEVICE_COPIES_IN_FLIGHT_H_
 #define TENON_LOADER_TO_DEVICE_COPIES_IN_FLIGHT_H_
@@ -20,13 +20,14 @@
 
 namespace tenon::loader {
 
-// Ownership: held by shared_ptr, which each copy has: it outlives what makes
-//   the copies if the stream is slower.
+// Ownership: each copy holds a shared_ptr to it, so it outlives the
+// DeviceCopier
+//   while copies are in flight. Holds the memory of each copy.
 // Threads: thread-safe. Land() is a host function of a stream: it calls no
 //   driver.
 class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {
  public:
-  // The memory of a copy, which must not be reused before.
+  // The memory of a copy, which must not be reused before the copy has ended.
   struct Copy {
     std::shared_ptr<Storage> from;
     std::shared_ptr<Storage> to;
@@ -36,19 +37,21 @@ class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {
   CopiesInFlight(const CopiesInFlight&) = delete;
   CopiesInFlight& operator=(const CopiesInFlight&) = delete;
 
-  // The argument of Land() for this copy. Call Land() for each, once.
-  // Errors: that of DropAll(), after it.
+  // Adds a copy, and returns the argument of its Land(), which must be called
+  // once. Errors: that of DropAll(), after it.
   absl::StatusOr<void*> Begin(Copy copy);
+  // Removes a copy that has ended.
   static void Land(void* begun);
 
-  // Drops the memory of all copies of a context that is lost, as `why` says: it
-  // executes nothing any more. A Land() that is called yet has no effect, and
-  // no copy begins.
+  // Drops the memory of all copies, as their context is lost, with the error
+  // `why`, and executes no work any more. Later calls of Land() have no effect,
+  // and those of Begin() fail.
   void DropAll(const absl::Status& why);
 
-  // Whether fewer than `copies` are in flight; waits for it until `deadline`,
-  // or EndWaits().
+  // Whether fewer than `copies` are in flight. Blocks until they are, until
+  // `deadline`, or until EndWaits().
   bool WaitForFewerThan(size_t copies, Deadline deadline);
+  // Ends all waits, also later ones.
   void EndWaits();
 
  private:

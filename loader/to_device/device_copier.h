@@ -24,18 +24,19 @@
 
 namespace tenon::loader {
 
-// Ownership: owns its stream and its events; copies that are enqueued are
-//   executed after its end, and keep their memory until then.
-// Threads: thread-safe. No call waits for the device, except for a Copy() that
-//   fails.
-// Failure: after an error of the driver the context is asked whether it is
-//   lost; if so, the memory of all copies is dropped.
+// Ownership: owns its stream and its events. Enqueued copies are executed even
+//   after its end, and hold their memory until then.
+// Threads: thread-safe. No call waits for the device, except a Copy() that
+// fails. Processes: in a forked child the destructor has no effect. Failure: an
+// error of the driver that means a lost context drops the memory of
+//   all copies.
 class DeviceCopier {
  public:
-  // How often a waiter for copies calls CheckContext().
+  // A waiter for copies calls CheckContext() once in this time.
   static constexpr absl::Duration kCheckPeriod = absl::Milliseconds(100);
 
-  // `user` is a stream of `device`. Errors: those of CudaError.
+  // `user` is a stream of `device`; both are not owned. Errors: those of
+  // CudaError.
   static absl::StatusOr<std::unique_ptr<DeviceCopier>> Create(
       const cuda_ipc::DeviceContext& device, cuda_ipc::CUstream user);
   ~DeviceCopier();
@@ -45,7 +46,8 @@ class DeviceCopier {
   const cuda_ipc::DeviceContext& device() const { return device_; }
 
   // Copies of later calls begin behind all work that the user's stream has now.
-  // Errors: those of CudaError.
+  // Errors: those of CudaError; kFailedPrecondition if that stream is under
+  // capture.
   absl::Status OrderBehindUser();
 
   // Enqueues one copy of copy.from, memory of the CPU, to copy.to, memory of
@@ -54,14 +56,16 @@ class DeviceCopier {
   absl::StatusOr<cuda_ipc::CUevent> Copy(const CopiesInFlight::Copy& copy);
 
   // Work that is enqueued to the user's stream from now on waits for the copy.
-  // Errors: those of CudaError, after which the event is still the caller's.
+  // Errors: those of OrderBehindUser(), after which the event is still the
+  // caller's.
   absl::Status MakeUserWait(cuda_ipc::CUevent copied);
-  // For a copy that no work waits for.
+  // Returns the event of a copy that no work waits for.
   void GiveBack(cuda_ipc::CUevent copied);
 
   CopiesInFlight& in_flight() { return *in_flight_; }
-  // A lost context executes no copy and calls no host function, so a waiter for
-  // copies has to ask. Drops the memory of all copies then. Does not block.
+  // Drops the memory of all copies if the context is lost. A lost context
+  // executes no copy and calls no host function, so a waiter for copies must
+  // call this. Does not block.
   // Errors: those of CudaError if the context is lost.
   absl::Status CheckContext();
 

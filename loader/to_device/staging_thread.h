@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// StagingThread: copies blocks that cannot be pinned to pinned buffers, and has
-// the device copy from there. Internal to ToDevice.
+// StagingThread: copies blocks that cannot be pinned to pinned buffers, and
+// enqueues the copies from there to the device. Internal to ToDevice.
 
 #ifndef TENON_LOADER_TO_DEVICE_STAGING_THREAD_H_
 #define TENON_LOADER_TO_DEVICE_STAGING_THREAD_H_
@@ -27,19 +27,21 @@ namespace tenon::loader {
 
 struct StagingJob;
 
-// Ownership: owns its thread, which ends with it, and its buffers, which copies
-//   in flight keep.
+// Ownership: owns its thread and its buffers; copies in flight hold theirs. The
+//   destructor waits for the job that the thread is doing.
 // Threads: thread-safe.
+// Processes: must not be destroyed in a forked child, which has no such thread.
 // Failure: an error of one job is that job's. If the thread ends by itself, by
 //   an exception or pthread_exit(), all jobs fail with kInternal and the reason.
 class StagingThread {
  public:
-  // At most `buffers` at a time. Not owned: `copier` outlives it.
+  // At most `buffers` buffers are in use at a time. `copier` is not owned, and
+  // must outlive this.
   // Errors: those of Arena::Create(); kResourceExhausted if the thread cannot
   // be started.
   static absl::StatusOr<std::unique_ptr<StagingThread>> Start(
       DeviceCopier& copier, size_t buffers);
-  // Drops jobs that have not been begun.
+  // Drops the jobs that have not been begun.
   ~StagingThread();
   StagingThread(const StagingThread&) = delete;
   StagingThread& operator=(const StagingThread&) = delete;
@@ -47,11 +49,12 @@ class StagingThread {
   // Does not block.
   std::shared_ptr<StagingJob> Add(CopiesInFlight::Copy copy);
   bool IsDone(const StagingJob& job);
-  // Waits until the copy of the job is enqueued; its event, for one use.
-  // Errors: kDeadlineExceeded; the final ones of the job, which are kAborted
-  // for a lack of memory, those of DeviceCopier::Copy(), and kInternal.
+  // Blocks until the copy of the job is enqueued; returns its event, for one
+  // use. Errors: kDeadlineExceeded, after which it may be called again;
+  // kAborted if there is no memory for the job; those of DeviceCopier::Copy();
+  // kInternal if the thread has ended.
   absl::StatusOr<cuda_ipc::CUevent> WaitFor(StagingJob& job, Deadline deadline);
-  // Instead of WaitFor(): gives the event back once there is one.
+  // In place of WaitFor(): returns the event to the copier once there is one.
   void Abandon(StagingJob& job);
 
  private:

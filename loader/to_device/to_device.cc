@@ -86,6 +86,11 @@ absl::Status ToDevice::Start(cuda_ipc::CUstream stream) {
 }
 
 ToDevice::~ToDevice() {
+  if (copier_ != nullptr && !copier_->device().CheckProcess().ok()) {
+    // The thread is the parent's, and may have held its lock at the fork.
+    static_cast<void>(staging_.release());
+    return;
+  }
   Abandon();
   staging_.reset();
 }

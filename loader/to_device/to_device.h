@@ -17,16 +17,16 @@
 //     }
 //   }
 //
-// A batch is one block in the memory of a worker, and one copy. The segment of
-// the block is pinned by its first batch (pinned_memory.h), so that the device
+// A batch is one block in the memory of a worker, so it takes one copy. The
+// first batch of a segment pins the segment (pinned_memory.h), so the device
 // copies while the CPU does other work, without a thread and without a copy by
 // the CPU. Copies are enqueued to a stream of ToDevice: behind the work that
-// the user's stream had, and before the work that it gets after Next(). The
-// block returns to the worker when the device has copied it.
+// the user's stream had, and before the work that is enqueued to it after
+// Next(). The block returns to its worker when the device has copied it.
 //
-// Where the driver refuses to pin the memory of workers, a thread copies each
-// batch to a buffer of this process first, of at most `prefetch` + 2 buffers,
-// and the device copies from there. stats() tells which way batches took.
+// If the driver refuses to pin the memory of workers, a thread first copies
+// each batch to one of at most `prefetch` + 2 buffers of this process, and the
+// device copies from there. stats() counts these batches.
 
 #ifndef TENON_LOADER_TO_DEVICE_TO_DEVICE_H_
 #define TENON_LOADER_TO_DEVICE_TO_DEVICE_H_
@@ -56,40 +56,42 @@ class StagingThread;
 struct StagingJob;
 
 struct ToDeviceOptions {
-  // This process's ordinal of the stream's device.
+  // The ordinal of the stream's device in this process.
   int device = 0;
-  // Batches whose copies are enqueued before Next() returns them, as far as
-  // workers have made them. With 1 a copy runs beside the use of the batch
-  // before it.
+  // How many batches are copied before Next() returns them, as far as workers
+  // have made them; 1 to 64. With 1 a batch is copied while the one before it
+  // is used.
   int prefetch = 2;
-  // The memory on the device: of `prefetch` + 2 batches, and of those that the
+  // The memory on the device, for `prefetch` + 2 batches and those that the
   // user keeps.
   cuda_ipc::DevicePoolOptions pool = {.name = "batches"};
 };
 
 struct ToDeviceStats {
-  int64_t batches = 0;      // Copied.
-  int64_t staged = 0;       // Of them, by way of the thread.
-  int64_t waits = 0;        // Of Next(), for the device or for the thread.
-  absl::Status not_pinned;  // Why a batch was staged: the first reason.
+  int64_t batches = 0;  // Copies that were enqueued, or given to the thread.
+  int64_t staged = 0;   // Those of the thread.
+  int64_t waits = 0;    // Of Next(), for the device or for the thread.
+  absl::Status not_pinned;  // Why the first batch of the thread was not pinned.
 };
 
-// Ownership: owns the loader, its thread and its memory. Batches keep their
-//   memory, and may outlive it. Destroying it waits for no device: copies that
-//   are enqueued keep what they read and write. The thread ends before the
-//   workers do.
+// Ownership: owns the loader, its thread and its memory. Batches hold their
+//   memory, and may outlive it. The destructor waits for no device: copies that
+//   are enqueued hold the memory that they read and write. It waits for the copy
+//   by the CPU that the thread is making, then ends the workers.
 // Threads: thread-compatible, but Loader::Cancel() and Drain() may be called at
-//   any time. The user's stream is used in Next() alone.
-// Processes: as the loader and the device: not in a forked child.
-// Order: a batch that is dropped is used for another one behind the work that
-//   the user's stream has by then. Work on other streams must have ended, or
-//   the user's stream must wait for it, before the batch is dropped.
-// Failure: errors of a batch are returned in its place; other errors of the
-//   loader, of the driver and of the thread are final, but for those after
-//   which Next() may be tried again.
+//   any time. The user's stream is used in Next() only.
+// Processes: belongs to the process that made it. In a forked child no function
+//   may be called, and the destructor frees none of the parent's memory.
+// Order: the memory of a dropped batch is reused behind the work that the
+// user's
+//   stream has by then. Work on other streams must have ended, or the user's
+//   stream must wait for it, before the batch is dropped.
+// Failure: errors of a batch are returned in its place. Other errors of the
+//   loader, of the driver and of the thread are final, except those after which
+//   Next() may be tried again.
 class ToDevice {
  public:
-  // `loader` and `stream` are not null; `stream` outlives this.
+  // `stream` is not owned, and must outlive this.
   // Errors: kInvalidArgument for null arguments and options out of range; those
   // of DeviceContexts, DevicePool::Create() and CudaError.
   static absl::StatusOr<std::unique_ptr<ToDevice>> Create(
@@ -100,36 +102,38 @@ class ToDevice {
   ToDevice(const ToDevice&) = delete;
   ToDevice& operator=(const ToDevice&) = delete;
 
-  // Begins an epoch; one that has not been finished is abandoned, and copies of
-  // it that are enqueued are executed. Errors: that which has ended this.
+  // Begins an epoch. An unfinished one is abandoned, except for its copies that
+  // are enqueued. Errors: the final one, after it.
   absl::Status StartEpoch(int64_t epoch);
 
-  // The next batch, on the device, or nothing at the end of the epoch: tensors
-  // of it have device_data(), and ToCpu() copies one back. Its data are there
-  // for work that is enqueued to the user's stream from now on. Blocks until a
-  // worker has made it, and until fewer than `prefetch` + 2 copies are in
-  // flight; never for a copy where the device keeps pace.
-  // Errors: EpochRange::Next()'s; kFailedPrecondition before StartEpoch(), and
-  // for good if the user's stream is under capture by a CUDA graph;
-  // kDeadlineExceeded also if the device or the thread does not keep pace, or
-  // if the pool has no memory by then, naming its holders, and
-  // kResourceExhausted of the driver: try again; the driver's, also while the
-  // call waits, if the context is lost; kAborted if the thread has no memory to
-  // copy a batch; kInternal naming how the thread has ended.
+  // The next batch, on the device, or nothing at the end of the epoch. Its
+  // tensors have device_data(); ToCpu() copies one back. Its data are visible
+  // to work that is enqueued to the user's stream from now on. Blocks until a
+  // worker has made the batch, and until fewer than `prefetch` + 2 copies are
+  // in flight; so it waits for no copy if the device keeps pace. Errors:
+  //   EpochRange::Next()'s
+  //   kDeadlineExceeded    also if the device or the thread does not keep pace,
+  //                        or if the pool has no memory by then, naming its
+  //                        holders; try again
+  //   kResourceExhausted   the driver has no memory; try again
+  //   kFailedPrecondition  StartEpoch() has not been called; or, final, the
+  //                        user's stream is under capture by a CUDA graph
+  //   kAborted             the thread has no memory to copy a batch
+  //   kInternal            the thread has ended, with the reason
+  //   CudaError's, also during a wait, if the context is lost
   absl::StatusOr<std::optional<Batch>> Next(
       Deadline deadline = Deadline::Never());
 
-  // Where to resume: behind the batch that Next() has returned last. Those that
-  // were copied ahead are not received yet.
+  // The position after the batch that Next() has returned last, for Load().
+  // Batches that are copied ahead do not count as received.
   // Errors: Loader::State()'s.
   absl::StatusOr<LoaderState> State();
 
-  // Whether the device has executed all copies that were enqueued. Does not
-  // block.
+  // Whether the device has executed all enqueued copies. Does not block.
   bool IsIdle() const;
 
-  // For reports, Cancel(), Drain() and Load(). Its Epoch() would take batches
-  // from this.
+  // For reports, Cancel(), Drain() and Load(). Epoch() must not be called: it
+  // would abandon this epoch.
   Loader& loader() { return *loader_; }
   ToDeviceStats stats() const { return stats_; }
 

@@ -7,6 +7,8 @@
 #include "tenon/loader/to_device/to_device.h"
 
 #include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +45,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -600,6 +603,31 @@ TEST_F(ToDeviceTest, TheEndOfTheThreadIsReported) {
   SetCrashPointHook(nullptr);
   EXPECT_THAT(failed, StatusIs(kInternal, HasSubstr("has ended: on fire")));
   EXPECT_THAT(batches->Next(), StatusIs(kInternal));
+}
+
+// The thread that stages is not in the child, and no copy is under way.
+TEST_F(ToDeviceTest, AForkedChildMayDestroyIt) {
+  auto batches = Make();
+  ASSERT_THAT(batches->StartEpoch(0), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto first, batches->Next(Watchdog()));
+  TENON_ASSERT_OK_AND_ASSIGN(Copy copy, Read(*first));
+  Synchronize();
+  ASSERT_TRUE(Becomes([&] { return batches->IsIdle(); }));
+  const pid_t child = fork();
+  if (child == 0) {
+    batches.reset();
+    _exit(0);
+  }
+  ASSERT_GT(child, 0);
+  TENON_ASSERT_OK_AND_ASSIGN(PidFd process, PidFd::Open(child));
+  EXPECT_TRUE(Becomes([&] { return process.HasEnded(); }));
+  if (!process.HasEnded()) kill(child, SIGKILL);
+  TENON_ASSERT_OK_AND_ASSIGN(const ExitStatus end, process.Reap(Watchdog()));
+  EXPECT_TRUE(end.success()) << end.ToString();
+  // All memory is still this process's.
+  TENON_ASSERT_OK_AND_ASSIGN(std::vector<Copy> read, ReadAll(*batches));
+  read.insert(read.begin(), std::move(copy));
+  EXPECT_EQ(read, Expected(0));
 }
 
 TEST_F(ToDeviceTest, MemoryThatCannotBePinnedAtAllIsCopiedAllTheSame) {
