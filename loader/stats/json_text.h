@@ -13,7 +13,7 @@
 
 namespace tenon::loader {
 
-// ASCII only: other bytes become U+FFFD. Pure.
+// ASCII: each byte of 0x80 or more becomes U+FFFD. Pure.
 inline std::string JsonString(absl::string_view text) {
   std::string json = "\"";
   for (const char c : text) {

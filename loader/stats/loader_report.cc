@@ -23,11 +23,11 @@ namespace tenon::loader {
 namespace {
 
 constexpr uint64_t kFewBatches = 8;
-// The consumer waits for less than this: it is the bottleneck.
+// A consumer that waits for less than this share is the bottleneck.
 constexpr double kHardlyWaits = 0.05;
-// Workers that are busy for less than this could make more.
+// Workers that are busy for less than this share could make more batches.
 constexpr double kIdle = 0.5;
-// A worker that is used well.
+// The share for which a well-used worker is busy.
 constexpr double kWellUsed = 0.8;
 constexpr double kSlowWorker = 2;
 // The quantile 0.99 of a stage, as a multiple of its median.
@@ -163,7 +163,7 @@ void AdviseMoreWorkers(LoaderReport& report, const Together& all) {
   }
 }
 
-void JudgeLoader(LoaderReport& report) {
+void ReportLoader(LoaderReport& report) {
   const LoaderStats& stats = report.stats;
   const Together all = Sum(stats.workers);
   report.slowest = SlowestOf(all.ns);
@@ -196,7 +196,7 @@ void JudgeLoader(LoaderReport& report) {
   if (all.busy() >= kIdle) AdviseMoreWorkers(report, all);
 }
 
-void JudgeLocal(LoaderReport& report) {
+void ReportLocal(LoaderReport& report) {
   const ProcessStats& consumer = report.stats.consumer;
   report.slowest = SlowestOf(Sum({consumer}).ns);
   report.verdict = absl::StrCat(
@@ -215,7 +215,7 @@ void JudgeLocal(LoaderReport& report) {
   report.advice.push_back(AboutStage(report.slowest));
 }
 
-void JudgeConsumer(LoaderReport& report) {
+void ReportConsumer(LoaderReport& report) {
   const LoaderStats& stats = report.stats;
   report.verdict = absl::StrCat(
       "The consumer is the bottleneck: it waits for ",
@@ -238,7 +238,7 @@ void JudgeConsumer(LoaderReport& report) {
   }
 }
 
-void JudgeStarts(LoaderReport& report) {
+void AdviseOnStarts(LoaderReport& report) {
   const ProcessStats& consumer = report.stats.consumer;
   const TimeHistogram& starts = consumer.of(Stage::kStart);
   // The first epoch also waits for the datasets of the workers.
@@ -327,12 +327,12 @@ LoaderReport MakeReport(const LoaderStats& stats) {
                             : consumer.ShareOf(Stage::kWait);
   if (report.waiting < kHardlyWaits) {
     report.bottleneck = Bottleneck::kConsumer;
-    JudgeConsumer(report);
+    ReportConsumer(report);
   } else {
     report.bottleneck = Bottleneck::kLoader;
-    is_local ? JudgeLocal(report) : JudgeLoader(report);
+    is_local ? ReportLocal(report) : ReportLoader(report);
   }
-  JudgeStarts(report);
+  AdviseOnStarts(report);
   return report;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// LoaderReport: whether the loader or its consumer is the bottleneck, and what
-// to change.
+// LoaderReport: whether the loader or its consumer is the bottleneck, and
+// advice.
 //
 //   std::cout << photos->Report().ToText();
 
@@ -18,8 +18,8 @@
 namespace tenon::loader {
 
 enum class Bottleneck {
-  kUnknown,   // Too few batches.
-  kConsumer,  // It waits for less than a twentieth of its time.
+  kUnknown,   // Fewer than 8 batches.
+  kConsumer,  // The consumer waits for less than a twentieth of its time.
   kLoader,
 };
 
@@ -30,26 +30,26 @@ absl::string_view BottleneckName(Bottleneck bottleneck);
 struct LoaderReport {
   LoaderStats stats;
   Bottleneck bottleneck = Bottleneck::kUnknown;
-  // The share of its time that the consumer waits for batches, without the
-  // first batches of epochs; without workers, that it makes them. 0 to 1.
+  // The share of the consumer's time in which it waits for batches, the first
+  // ones of epochs left out; without workers, in which it makes them. 0 to 1.
   double waiting = 0;
   // The stage that takes most of the workers' time for batches.
   Stage slowest = Stage::kLoad;
-  // Workers whose batches take more than twice as long as the others'.
+  // Workers whose batches take more than twice as long as those of the median
+  // worker.
   std::vector<int> slow_workers;
-  // A sentence each: what is the case, and what to change, most effective
-  // first.
+  // Sentences: the bottleneck, and what to change, most effective first.
   std::string verdict;
   std::vector<std::string> advice;
 
-  // Some lines: the above, and a table of all stages.
+  // Lines: verdict, advice, and a table of the stages of each process.
   std::string ToText() const;
   // {"bottleneck": "loader", "advice": [...], "consumer": {...}, ...}: one line
   // of ASCII; times in nanoseconds.
   std::string ToJson() const;
 };
 
-// Of what `stats` counts: a whole life, or LoaderStats::Since(). Pure.
+// The report on `stats`, of the loader's life or an interval (Since()). Pure.
 LoaderReport MakeReport(const LoaderStats& stats);
 
 // "31.2 ms", "850 ns". Pure.

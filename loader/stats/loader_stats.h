@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// LoaderStats: where the time of a loader's processes went. A value, as
-// Loader::Stats() and `tenon top` read it.
+// LoaderStats: the time of a loader's processes, by stage; a value, returned by
+// Loader::Stats().
 //
 //   const LoaderStats stats = photos->Stats();
 //   for (const ProcessStats& worker : stats.workers) {
@@ -27,12 +27,12 @@
 
 namespace tenon::loader {
 
-// What a process of a loader does, or did. In a loader without workers the
-// consumer has the stages of a worker, too.
+// The stages of a process of a loader. In a loader without workers the consumer
+// has those of a worker, too.
 enum class Stage : uint32_t {
   kStart,    // A worker makes the dataset; the consumer waits for the first
              // batch of an epoch.
-  kWait,     // A worker without a task; the consumer without a batch.
+  kWait,     // A worker waits for a task; the consumer waits for a batch.
   kLoad,     // Worker: the dataset makes samples.
   kCollate,  // Worker: samples of different shapes become tensors.
   kQueue,    // Worker: takes a task, allocates the batch, puts the result.
@@ -44,7 +44,7 @@ inline constexpr size_t kStages = 7;
 // "start", "wait", ...
 absl::string_view StageName(Stage stage);
 
-// A stage of one batch.
+// A stage of one batch, as it was measured.
 struct StageEvent {
   Stage stage = Stage::kStart;
   int64_t begin_ns = 0;  // MonotonicNs().
@@ -53,17 +53,17 @@ struct StageEvent {
   int64_t batch = -1;  // Its number in the epoch; -1: not known.
 };
 
-// Of one process, or worker thread.
+// The counters of the consumer, a worker process or a worker thread.
 struct ProcessStats {
   RandomId loader;
-  pid_t pid = 0;    // As that process sees itself.
+  pid_t pid = 0;    // In that process's own pid namespace.
   int worker = -1;  // -1: the consumer.
   std::string dataset;
   int64_t started_ns = 0;  // MonotonicNs(), as all times here.
 
-  uint64_t batches = 0;  // Made; by the consumer: returned.
+  uint64_t batches = 0;  // That a worker made, or the consumer returned.
   uint64_t samples = 0;  // Of these.
-  // What it does, since when, of which batch.
+  // The current stage, its beginning, and its batch.
   Stage stage = Stage::kStart;
   int64_t since_ns = 0;
   int64_t epoch = -1;
@@ -73,38 +73,43 @@ struct ProcessStats {
   const TimeHistogram& of(Stage s) const {
     return stages[static_cast<size_t>(s)];
   }
-  // Of all stages, without kStart.
+  // The time of all stages but kStart.
   uint64_t TotalNs() const;
-  // The share of TotalNs() that a stage has; 0 to 1.
+  // The share of a stage in TotalNs(); 0 to 1.
   double ShareOf(Stage s) const;
 
-  // The last stages, oldest first.
+  // The last stages that were measured, oldest first.
   std::vector<StageEvent> events;
 };
 
+// Ownership: a value. Threads: thread-compatible.
+// Trust: each process counts for itself, so a hostile worker can falsify its
+// own
+//   figures, and no others.
 struct LoaderStats {
   ProcessStats consumer;
-  // By number; empty without workers. One that replaced another one began at
-  // zero: what the other one did is not here, except in the consumer's counts.
+  // By number; empty without workers. The counters of a worker that replaced
+  // another one begin at zero; those of the other one are dropped.
   std::vector<ProcessStats> workers;
   int workers_configured = 0;  // 0: the consumer makes the batches itself.
   int prefetch = 0;
   int64_t batch_size = 0;
   bool in_order = true;
-  int cores = 0;            // That the consumer may use.
+  int cores = 0;            // Those that the consumer may use.
   int64_t taken_at_ns = 0;  // MonotonicNs().
-  // Finished batches that waited, for each worker, on average when the consumer
-  // came for one; at most `prefetch`.
+  // How many finished batches the consumer found when it came for one, on
+  // average: with in_order those of the worker whose batch is next, else the
+  // mean over all workers.
   double ready = 0;
-  // The same now, by worker.
+  // How many finished batches each of `workers` has now, in that order.
   std::vector<uint64_t> ready_now;
 
-  // What has been added since `before`, an earlier value of the same loader. Of
-  // a worker that has been replaced since: all of the new one. Longest times
-  // and events stay those of this value.
+  // The difference to `before`, an earlier value of the same loader. A worker
+  // that has been replaced since counts from its start. Longest times, events,
+  // current stages and ready_now are those of this value.
   LoaderStats Since(const LoaderStats& before) const;
 
-  // Of the mean that underlies `ready`.
+  // `ready` is ready_sum / ready_count.
   uint64_t ready_sum = 0;
   uint64_t ready_count = 0;
 };

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// OpenMetrics: counters as text for Prometheus and what else reads OpenMetrics
-// 1.0, such as by a file that node_exporter collects.
+// OpenMetrics: counters as text of OpenMetrics 1.0, for Prometheus and other
+// readers, or for a file that node_exporter collects.
 //
 //   OpenMetrics metrics;
 //   AddLoaders({loader.Stats()}, metrics);
@@ -26,17 +26,18 @@ class OpenMetrics {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;
 
-  // The samples that follow are of this family, until the next one. Each name
-  // once. `type` is "counter", "gauge" or "histogram"; with a `unit` the name
-  // must end with "_" and it.
+  // Begins a family, to which Add() and AddTimes() add from now on. Each name
+  // may begin one family. `type` is "counter", "gauge" or "histogram". A name
+  // with a `unit` must end with "_UNIT". `help` has no backslash and no
+  // newline.
   void Family(absl::string_view name, absl::string_view type,
               absl::string_view unit, absl::string_view help);
-  // A gauge, or the _total of a counter.
+  // Adds a gauge, or the _total of a counter.
   void Add(const Labels& labels, double value);
-  // Of a family of histograms in seconds. Buckets below 1 us are one.
+  // Adds a histogram, in seconds. Buckets below 1 us are one.
   void AddTimes(const Labels& labels, const TimeHistogram& times);
 
-  // Ends with "# EOF".
+  // The text, which ends with "# EOF".
   std::string ToText() const;
 
  private:
@@ -48,9 +49,9 @@ class OpenMetrics {
   std::string type_;
 };
 
-// The families tenon_loader_*: batches, samples, stages, batches that are
-// ready; labels: pid of the consumer, loader, dataset, worker ("consumer", "0",
-// "1", ...).
+// Adds the families tenon_loader_*: batches, samples, stages, finished batches.
+// Labels: pid of the consumer, loader, dataset, worker ("consumer", "0", "1",
+// ...).
 void AddLoaders(const std::vector<LoaderStats>& loaders, OpenMetrics& metrics);
 
 }  // namespace tenon::loader

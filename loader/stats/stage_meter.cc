@@ -95,11 +95,11 @@ void StageMeter::Record(int64_t end_ns) {
   if (events_ == 0) return;
   const uint64_t put = Load(StatsWord::kEventsPut);
   const size_t at = kEventWords + (put & (events_ - 1)) * EventWord::kWords;
-  Store(at + EventWord::kBegin, static_cast<uint64_t>(entered_ns_));
-  Store(at + EventWord::kDurationAndStage,
-        ns << EventWord::kStageBits | static_cast<uint64_t>(stage_));
-  Store(at + EventWord::kEpoch, static_cast<uint64_t>(epoch_));
-  Store(at + EventWord::kBatch, static_cast<uint64_t>(batch_));
+  StoreEvent(at + EventWord::kBegin, static_cast<uint64_t>(entered_ns_));
+  StoreEvent(at + EventWord::kDurationAndStage,
+             ns << EventWord::kStageBits | static_cast<uint64_t>(stage_));
+  StoreEvent(at + EventWord::kEpoch, static_cast<uint64_t>(epoch_));
+  StoreEvent(at + EventWord::kBatch, static_cast<uint64_t>(batch_));
   StdAtomics::Store(words_[StatsWord::kEventsPut], put + 1,
                     std::memory_order_release);
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// StageMeter: measures the stages of one thread that makes or takes batches,
-// into memory that any process may map (stats_memory.h).
+// StageMeter: measures the stages of a thread that makes or takes batches, into
+// memory that other processes may map (stats_memory.h).
 //
 //   meter.Begin(Stage::kQueue);                      // The next batch.
 //   if (!ready) { meter.EnterTimed(Stage::kWait); Wait(); }
@@ -11,14 +11,13 @@
 //   meter.Enter(Stage::kQueue);
 //   meter.Done(samples);
 //
-// A look at the clock takes 20 to 40 ns, and the smallest batch 800. So the
-// stages of a batch are measured whole or not at all: of batches that follow
-// one another in less than kShort, about one in each kInterval, at random.
-// A measured batch then also counts for those that were passed over before it.
-// So sums and histograms are exact for batches that take longer, and estimates
-// without bias for shorter ones. EnterTimed(), for waits that sleep, is
-// measured in every batch. Counts of batches and samples, and the current
-// stage, are exact.
+// Reading the clock takes 20 to 40 ns, and the smallest batch 800. So the
+// stages of a batch are measured all or not at all: of batches that follow one
+// another in less than kShort, about one in each kInterval, at random, which
+// then also counts for the batches before it that were not measured. Sums and
+// histograms are exact for longer batches, and estimates without bias for
+// shorter ones. EnterTimed(), for waits that sleep, is measured in every batch.
+// Counts of batches and samples, and the current stage, are exact.
 
 #ifndef TENON_LOADER_STATS_STAGE_METER_H_
 #define TENON_LOADER_STATS_STAGE_METER_H_
@@ -33,8 +32,10 @@
 
 namespace tenon::loader {
 
-// Ownership: refers to the memory. Threads: thread-compatible; one meter writes
-//   one memory.
+// Ownership: the memory is not owned, and must outlive the meter.
+// Threads: thread-compatible. Only one meter may write a memory.
+// Memory order: each word is written atomically. A reader that sees an event of
+//   kEventsPut sees all of its words (stats_memory.h).
 class StageMeter {
  public:
   using Clock = int64_t (*)();
@@ -42,19 +43,19 @@ class StageMeter {
   static constexpr int64_t kInterval = 200'000;  // ns
   static constexpr int64_t kMostSkipped = 255;
 
-  // Measures nothing.
+  // A meter without memory: calls have no effect.
   StageMeter() = default;
-  // `words` as stats_layout.h says, with room for `events` (a power of two, or
-  // 0).
+  // `words` are laid out as in stats_layout.h, with room for `events` events (a
+  // power of two, or 0).
   explicit StageMeter(SharedWord<uint64_t>* words, uint64_t events,
                       Clock clock = &MonotonicNs)
       : words_(words), events_(events), clock_(clock) {}
 
-  // A batch begins, in this stage.
+  // Begins a batch, in this stage.
   void Begin(Stage first) {
     if (words_ != nullptr) BeginBatch(first);
   }
-  // The batch in hand; for reports.
+  // Names the current batch, for reports.
   void SetBatch(int64_t epoch, int64_t batch) {
     if (words_ == nullptr) return;
     Store(StatsWord::kEpoch, static_cast<uint64_t>(epoch));
@@ -62,6 +63,7 @@ class StageMeter {
     epoch_ = epoch;
     batch_ = batch;
   }
+  // Ends the current stage and begins another one.
   void Enter(Stage stage) {
     if (words_ == nullptr) return;
     if (measured_ || timed_) {
@@ -71,25 +73,26 @@ class StageMeter {
       Store(StatsWord::kStage, static_cast<uint64_t>(stage));
     }
   }
-  // The same, and measured in any case.
+  // As Enter(), and measured also if the batch is not.
   void EnterTimed(Stage stage);
-  // The batch is made, or returned.
+  // Counts the current batch as made, or returned.
   void Done(uint64_t samples) {
     if (words_ == nullptr) return;
     Add(StatsWord::kBatches, 1);
     Add(StatsWord::kSamples, samples);
   }
-  // Ends the current stage: the time from now on until Begin() is in no sum.
-  // Shown as kUse, as the caller of a batch has it.
+  // Ends the current stage. The time until the next Begin() counts for no
+  // stage; the current stage is kUse until then.
   void Pause();
 
-  // Whether the current batch is measured: then more may be looked at.
+  // Whether the current batch is measured.
   bool measured() const { return measured_; }
+  // Adds to the mean of finished batches. Only for a batch that is measured.
   void AddReady(uint64_t ready) {
     Add(StatsWord::kReadySum, ready);
     Add(StatsWord::kReadyCount, 1);
   }
-  // The consumer's: so many batches of this worker have been taken.
+  // For the consumer: how many batches of the worker it has taken.
   void SetTaken(int worker, uint64_t taken) {
     if (words_ != nullptr) Store(TakenWord(worker), taken);
   }
@@ -99,13 +102,18 @@ class StageMeter {
   void Switch(Stage next, bool timed, uint64_t weight);
   void Record(int64_t end_ns);
 
+  // After all earlier stores: an event is not overwritten before kEventsPut has
+  // counted the one before it.
+  void StoreEvent(size_t word, uint64_t value) {
+    StdAtomics::Store(words_[word], value, std::memory_order_release);
+  }
   void Store(size_t word, uint64_t value) {
     StdAtomics::Store(words_[word], value, std::memory_order_relaxed);
   }
   uint64_t Load(size_t word) const {
     return StdAtomics::Load(words_[word], std::memory_order_relaxed);
   }
-  // This thread alone writes the word.
+  // Not one atomic step: no other thread writes the word.
   void Add(size_t word, uint64_t value) { Store(word, Load(word) + value); }
 
   SharedWord<uint64_t>* words_ = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// StatsBoard: the counters of a loader, in its consumer: its own, and views of
-// its workers'.
+// StatsBoard: the counters of a loader, in its consumer: the consumer's own,
+// and views of those of the workers.
 
 #ifndef TENON_LOADER_STATS_STATS_BOARD_H_
 #define TENON_LOADER_STATS_STATS_BOARD_H_
@@ -18,19 +18,22 @@
 
 namespace tenon::loader {
 
-// Ownership: keeps the counters of workers that have ended, until another one
-//   has taken their place.
-// Threads: thread-compatible. Processes: of the one that made it.
+// Ownership: owns the consumer's counters and the views. The counters of a
+// worker
+//   that has ended are kept until another one has replaced it.
+// Threads: thread-compatible.
+// Processes: belongs to the process that made it.
 class StatsBoard {
  public:
   // Sets info.loader. Errors: StatsMemory::Create()'s; getentropy()'s.
   static absl::StatusOr<std::unique_ptr<StatsBoard>> Create(StatsInfo info);
 
-  // Of the consumer.
+  // The consumer's meter.
   StageMeter& meter() { return meter_; }
   const StatsInfo& info() const { return info_; }
 
-  // A worker has been started, also in place of another one.
+  // Sets the view of a worker that has been started, or has replaced another
+  // one.
   void SetWorker(int worker, StatsView view);
   // Null before SetWorker().
   const StatsView* worker(int number) const;

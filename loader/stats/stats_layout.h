@@ -4,11 +4,11 @@
 // The memory of counters of one process of a loader: words of 64 bits, which
 // that process writes and all others may only read.
 //
-//   what it is     written once, before any other process sees it
-//   its state      current stage, since when, of which batch; exact counts
-//   stages         for each: total, longest, buckets of a histogram
-//   taken          the consumer's: batches taken of each worker
-//   events         the last stages, in turn; kEventsPut counts them
+//   identity       written once, before another process has the descriptor
+//   state          current stage, its beginning and its batch; exact counts
+//   stages         of each: total, longest, buckets of a histogram
+//   taken          in the consumer's: batches taken from each worker
+//   events         a ring of the last stages; kEventsPut counts them
 
 #ifndef TENON_LOADER_STATS_STATS_LAYOUT_H_
 #define TENON_LOADER_STATS_STATS_LAYOUT_H_
@@ -39,9 +39,9 @@ struct StatsWord {
     kInOrder,
     kCores,
     kStartedNs,
-    kEvents,  // Room for so many.
+    kEvents,  // How many events there is room for.
     kName,
-    // A line of the cache of its own.
+    // Begins a cache line.
     kStage = 24,
     kSinceNs,
     kEpoch,
@@ -55,7 +55,7 @@ struct StatsWord {
   };
 };
 
-// The first word of its TimeWords.
+// The first of the TimeWords of a stage.
 constexpr size_t StageWordOf(Stage stage) {
   return StatsWord::kFirstStage +
          static_cast<size_t>(stage) * TimeWords::kWords;

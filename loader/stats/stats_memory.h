@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // StatsMemory and StatsView: the counters of one process of a loader, in memory
-// that it writes and others map read-only.
+// that this process writes and others map read-only.
 
 #ifndef TENON_LOADER_STATS_STATS_MEMORY_H_
 #define TENON_LOADER_STATS_STATS_MEMORY_H_
@@ -38,14 +38,16 @@ struct StatsInfo {
 
 // The writer's end.
 // Ownership: owns the memory, which lives as long as any descriptor or mapping.
-// Threads: thread-compatible. Processes: of the one that made it; a forked
-//   child must not call meter().
+// Threads: thread-compatible.
+// Processes: belongs to the process that made it; a forked child must not call
+//   meter().
 class StatsMemory {
  public:
   // Errors: ControlMemory::Create()'s.
   static absl::StatusOr<StatsMemory> Create(const StatsInfo& info);
 
-  // For the reader, and for `tenon top`, which finds it in /proc.
+  // For StatsView::Adopt(), and for `tenon top`, which finds it in /proc. Still
+  // owned here.
   int fd() const { return memory_.fd(); }
   StageMeter meter() const;
   // For this process's own reports.
@@ -60,8 +62,11 @@ class StatsMemory {
   uint64_t events_;
 };
 
-// A reader's end, which outlives the writer.
-// Trust: the writer may write anything; a reading is checked.
+// A reader's end, which may outlive the writer.
+// Ownership: owns the mapping.
+// Threads: thread-compatible.
+// Trust: the writer may write any words at any time; they are copied and
+// checked.
 class StatsView {
  public:
   StatsView() = default;
@@ -72,7 +77,8 @@ class StatsView {
   bool has_memory() const { return view_.data() != nullptr; }
   const std::byte* data() const { return view_.data(); }
   size_t size_bytes() const { return view_.size_bytes(); }
-  // The current stage and its beginning; one word each.
+  // The current stage and its beginning; each read on its own, so they may be
+  // of two stages.
   Stage stage() const;
   int64_t since_ns() const;
   uint64_t batches() const;
@@ -83,11 +89,13 @@ class StatsView {
   ControlView view_;
 };
 
-// Copies the words of a memory that may be written meanwhile, and of any size
-// only those of its events.
+// Copies the words of a memory, while its writer may change them. Of a large
+// memory, only those that its own number of events needs. One more word is
+// kEventsPut as it was after the copy.
+// Memory order: each word is loaded with acquire.
 std::vector<uint64_t> CopyStatsWords(const std::byte* data, size_t size_bytes);
 
-// What the words say. The consumer's memory has the options of the loader, too.
+// The words as values. The consumer's memory also has options of the loader.
 struct ParsedStats {
   ProcessStats process;
   StatsInfo info;
@@ -95,12 +103,14 @@ struct ParsedStats {
   uint64_t ready_sum = 0;
   uint64_t ready_count = 0;
 };
-// Times and counts are limited so that no sum or difference of them overflows.
-// Errors: kDataLoss if they are not such a memory, or of another version.
+// Parses words of CopyStatsWords(), of any contents. Times and counts are
+// limited so that no sum or difference of them overflows. Events that the
+// writer may have changed during the copy are dropped. Errors: kDataLoss for
+// words of another layout or version.
 absl::StatusOr<ParsedStats> ParseStats(const std::vector<uint64_t>& words);
 
-// The consumer's and the workers', as one. Workers of other loaders, and
-// several of one number, must not be among them.
+// Joins the counters of a loader's consumer and its workers, each with a number
+// of its own. `now_ns` becomes taken_at_ns.
 LoaderStats JoinStats(const ParsedStats& consumer,
                       std::vector<ParsedStats> workers, int64_t now_ns);
 
