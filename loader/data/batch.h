@@ -40,20 +40,23 @@ struct SkippedSample {
   int64_t position = 0;  // In the epoch of the whole job; PositionInShard().
   int64_t index = 0;     // In the dataset, or in the shard.
   absl::Status status;
-  // The item that is in its place (OnSampleError::kReplace); -1: none.
+  // The item that replaced it (OnSampleError::kReplace); -1: none.
   int64_t replaced_by = -1;
 };
 
-// Ownership: a batch, and each tensor of it, keeps the memory of the batch,
-//   which is a block of the arena of the process or thread that made it; the
-//   last one releases it, for another batch. Any number of batches may be kept,
-//   each at the price of its memory; they may outlive the loader and its
-//   workers.
+// Ownership: a batch and its tensors hold the memory of the batch, a block of
+//   the arena of the process or thread that made it. The last of them releases
+//   the block, for another batch. Any number of batches may be kept, each at the
+//   cost of its memory; they may outlive the loader and its workers.
 // Threads: thread-compatible; may be destroyed in any thread.
-// Processes: the memory is shared with the worker that wrote it, which does not
-//   write it while a process holds it, and read-only here. Tensors may be sent
-//   to other processes without a copy, such as in a TensorQueue.
-// Trust: a worker is a process of this user that runs this program.
+// Processes: a worker process shares the block, which is read-only here, and
+//   does not write it again while a process holds it. Tensors may be sent to
+//   other processes without a copy, such as in a TensorQueue.
+// Trust: shapes and offsets of tensors are copied and checked once, so no
+//   access leaves the block, whatever the worker writes. The elements of a
+//   hostile worker's batch may change at any time.
+// Memory order: all that the worker wrote into the block is visible to the
+//   thread that received the batch.
 class Batch {
  public:
   struct Contents {
@@ -79,31 +82,32 @@ class Batch {
   // batch_size unset.
   int64_t size() const { return contents_.size; }
 
-  // The worker that made it, or its first samples; -1 without workers.
+  // The worker that made the batch, or its first samples; -1 without workers.
   int worker() const { return contents_.worker; }
 
   const std::vector<SkippedSample>& skipped() const {
     return contents_.skipped;
   }
 
-  // The tensors, in the order of Dataset::spec(); one whose shape differs from
-  // sample to sample may be followed by "NAME.lengths" and others (FieldKind).
+  // The tensors, in the order of Dataset::spec(). That of a field whose shape
+  // differs from sample to sample may be followed by "NAME.lengths" and others
+  // (FieldKind).
   int num_fields() const { return static_cast<int>(layout_->tensors().size()); }
   const std::string& field_name(int f) const {
     return layout_->tensors()[static_cast<size_t>(f)].name;
   }
 
-  // A field by its name or number: a dense tensor of shape [size(), ...], or as
-  // FieldKind says; that of the sample with batch_size unset.
-  // Errors: kNotFound, listing the fields; kFailedPrecondition for the one
-  // sample of a batch that was skipped.
+  // A tensor by its name or number: dense, of shape [size(), ...] or as
+  // FieldKind says. With batch_size unset it is the sample's own tensor.
+  // Errors: kNotFound, listing the names, or how many tensors there are;
+  // kFailedPrecondition if batch_size is unset and the sample was skipped.
   absl::StatusOr<Tensor> tensor(absl::string_view name) const;
   absl::StatusOr<Tensor> tensor(int f) const;
 
-  // Its elements in row-major order; std::byte reads the bytes of any dtype.
-  // Valid as long as this batch, or a tensor of it.
+  // The elements of tensor(field) in row-major order; std::byte reads the bytes
+  // of any dtype. Valid as long as this batch, or a tensor of it.
   // Errors: tensor()'s; Tensor::data()'s, such as kInvalidArgument if T is not
-  // the type of the field.
+  // the type of the tensor.
   template <typename T, typename NameOrNumber>
   absl::StatusOr<absl::Span<const T>> data(const NameOrNumber& field) const {
     const absl::StatusOr<Tensor> tensor = this->tensor(field);
@@ -113,19 +117,19 @@ class Batch {
 
   // The string of sample `i` in a field of SampleSpec::AddText(). Valid as long
   // as this batch, or a tensor of it.
-  // Errors: tensor()'s; kInvalidArgument for another field; kOutOfRange for a
-  // sample that the batch does not have; kDataLoss if the worker has
-  // overwritten the offsets.
+  // Errors: those of data(); kInvalidArgument for a field of another kind;
+  // kOutOfRange unless 0 <= i < size(); kDataLoss if the worker has overwritten
+  // the offsets.
   absl::StatusOr<absl::string_view> text(absl::string_view name,
                                          int64_t i) const;
 
-  // Bytes of all fields together.
+  // The bytes of all tensors together.
   int64_t total_bytes() const;
 
   // The block that all fields are in: for code that copies a batch as a whole.
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   // This batch over `storage`, which has a copy of its block, on any device.
-  // Errors: kInvalidArgument if it has fewer bytes than the block.
+  // Errors: kInvalidArgument if `storage` has fewer bytes than the block.
   absl::StatusOr<Batch> Over(std::shared_ptr<Storage> storage) const;
 
  private:

@@ -69,12 +69,6 @@ absl::StatusOr<int> FindName(const std::vector<Named>& all,
       })));
 }
 
-absl::Status CheckNumber(int f, size_t size) {
-  if (f >= 0 && static_cast<size_t>(f) < size) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("there is no field ", f, "; there are ", size, " fields"));
-}
-
 }  // namespace
 
 absl::StatusOr<BatchLayout> BatchLayout::Create(
@@ -235,16 +229,16 @@ absl::StatusOr<int> BatchLayout::Find(absl::string_view name) const {
   return FindName(fields_, name);
 }
 
-absl::Status BatchLayout::Check(int f) const {
-  return CheckNumber(f, fields_.size());
-}
-
 absl::StatusOr<int> BatchLayout::FindTensor(absl::string_view name) const {
   return FindName(tensors_, name);
 }
 
 absl::Status BatchLayout::CheckTensor(int t) const {
-  return CheckNumber(t, tensors_.size());
+  if (t >= 0 && static_cast<size_t>(t) < tensors_.size()) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "there is no field ", t, "; there are ", tensors_.size(), " fields"));
 }
 
 }  // namespace tenon::loader

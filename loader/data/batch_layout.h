@@ -5,15 +5,14 @@
 //
 //   0          field 0: sample 0, sample 1, ... sample B-1
 //   offset(1)  field 1: sample 0, ...                      (64 B aligned)
-//
 //   ...
 //   table      a TensorSpec for each tensor of a field whose shape differs
+//              from sample to sample
 //   ...        those tensors
 //
-// Each field is one dense tensor of shape [B, ...], ready to be used or sent to
+// Each field of one shape is a dense tensor of shape [B, ...], used or sent to
 // a device in one piece. The tensors behind the table are collated (FieldKind)
-// when all samples are there: where they begin and end differs from batch to
-// batch.
+// when all samples have been made; their offsets differ from batch to batch.
 
 #ifndef TENON_LOADER_DATA_BATCH_LAYOUT_H_
 #define TENON_LOADER_DATA_BATCH_LAYOUT_H_
@@ -59,30 +58,30 @@ class BatchLayout {
     DLDataType dtype = {};
   };
 
-  // The layout of `batch_size` samples; of one without a batch dimension if
-  // that is unset.
-  // Errors: the spec's; kInvalidArgument if batch_size is not positive, for a
-  // sample of TensorSpec::kMaxRank dimensions, or if a batch would be larger
-  // than 2^63-1 bytes.
+  // The layout of `batch_size` samples; unset: of one sample without a batch
+  // dimension.
+  // Errors: spec.status(); kInvalidArgument if batch_size is not positive, if a
+  // sample has TensorSpec::kMaxRank dimensions, or if a batch would exceed
+  // 2^63-1 bytes.
   static absl::StatusOr<BatchLayout> Create(const SampleSpec& spec,
                                             std::optional<int64_t> batch_size);
 
-  // Those of a sample.
+  // The fields of a sample.
   const std::vector<Field>& fields() const { return fields_; }
-  // The index of a field. Errors: kNotFound, listing the fields.
+  // The number of a field. Errors: kNotFound, listing the fields.
   absl::StatusOr<int> Find(absl::string_view name) const;
-  // OK if there is a field `f`. Errors: kNotFound.
-  absl::Status Check(int f) const;
 
-  // Those of a batch, and the same for them.
+  // The tensors of a batch.
   const std::vector<BatchTensor>& tensors() const { return tensors_; }
+  // The number of a tensor. Errors: kNotFound, listing the tensors.
   absl::StatusOr<int> FindTensor(absl::string_view name) const;
+  // OK if there is a tensor `t`. Errors: kNotFound.
   absl::Status CheckTensor(int t) const;
 
   int64_t batch_size() const { return batch_size_; }
   // Whether a batch is one sample without a batch dimension.
   bool unbatched() const { return unbatched_; }
-  // Of a full batch, as far as the end of the table; never 0.
+  // The bytes of a full batch up to the end of the table; never 0.
   int64_t total_bytes() const { return total_bytes_; }
 
   // How many fields are not kFixed, and rows of the table; 0 or more.

@@ -67,10 +67,10 @@ TEST(BatchLayoutTest, FindsFieldsByName) {
   EXPECT_THAT(layout.Find("c"),
               StatusIs(StatusCode::kNotFound,
                        AllOf(HasSubstr("'c'"), HasSubstr("a, b"))));
-  EXPECT_THAT(layout.Check(1), IsOk());
-  EXPECT_THAT(layout.Check(2),
+  EXPECT_THAT(layout.CheckTensor(1), IsOk());
+  EXPECT_THAT(layout.CheckTensor(2),
               StatusIs(StatusCode::kNotFound, HasSubstr("2 fields")));
-  EXPECT_THAT(layout.Check(-1), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(layout.CheckTensor(-1), StatusIs(StatusCode::kNotFound));
 }
 
 TEST(BatchLayoutTest, Refuses) {

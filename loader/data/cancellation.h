@@ -17,14 +17,18 @@
 
 namespace tenon::loader {
 
-// Ownership: owns an eventfd. Threads: thread-safe. Processes: a forked child
-// shares the eventfd and can cancel its parent's.
+// Ownership: owns an eventfd.
+// Threads: thread-safe.
+// Processes: a forked child must not call Cancel(): it shares the eventfd, and
+//   would wake its parent, which is not cancelled.
+// Memory order: what a thread wrote before Cancel() is visible to a thread that
+//   has read is_cancelled() true.
 class Cancellation {
  public:
   // Errors: kResourceExhausted at a limit of descriptors.
   static absl::StatusOr<std::unique_ptr<Cancellation>> Create();
 
-  // Async-signal-safe; preserves errno. There is no way back.
+  // Async-signal-safe; preserves errno. Cannot be undone.
   void Cancel();
 
   bool is_cancelled() const {
@@ -33,8 +37,8 @@ class Cancellation {
   // For poll(): readable once cancelled.
   int fd() const { return event_.get(); }
 
-  // A request that no batch is begun any more, which EndDrain() withdraws. It
-  // wakes nothing: what is waited for has been begun. Async-signal-safe.
+  // A request to begin no other batch, until EndDrain(). It wakes no waiter:
+  // the batches that are awaited have been begun. Async-signal-safe.
   void Drain() { draining_.store(true, std::memory_order_relaxed); }
   void EndDrain() { draining_.store(false, std::memory_order_relaxed); }
   bool is_draining() const { return draining_.load(std::memory_order_relaxed); }

@@ -16,15 +16,15 @@
 
 namespace tenon::loader {
 
-// The stack of the throw, on lines of its own, if the program links
-// //spawn/child:throw_stack; else empty.
+// The stack of the throw, on lines of its own; empty unless the program links
+// //spawn/child:throw_stack. Called in a catch clause.
 inline std::string StackOfThrow() {
   const std::string stack = spawn::CaughtStack();
   return stack.empty() ? stack : absl::StrCat("\n", stack);
 }
 
-// Returns what `call` returns: a Status or a StatusOr; kInternal for an
-// exception, which names `what`, such as "Dataset::Get()".
+// The result of call(), a Status or a StatusOr. An exception becomes kInternal
+// with its text, behind `what`, such as "Dataset::Get()".
 template <typename Call>
 auto Catching(absl::string_view what, Call&& call) -> decltype(call()) {
   try {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Collation: makes the tensors of a batch out of those of its samples.
+// Collation: makes the tensors of a batch from those of its samples.
 //
 // With SampleSpec().AddInput<float>("wave").AddOutput<float>("waves"), a
 // dataset has:
@@ -37,45 +37,49 @@
 
 namespace tenon::loader {
 
-// Ownership: a view; it and its tensors are valid during the call that it is
-//   passed to.
+// Ownership: a view. It and its tensors are valid during the call of
+//   Dataset::Collate() that it is passed to.
 // Threads: thread-compatible.
 class Collation {
  public:
   // The number of samples, at least 1.
   int64_t size() const { return size_; }
 
-  // The tensors of a field that differs in shape, one of each sample. A field
-  // of one shape is in the batch already, and has none.
-  // Errors: kNotFound, listing the fields; kInvalidArgument for others.
+  // The tensors of a field whose shape differs from sample to sample, one of
+  // each sample. A field of one shape has none: it is in the batch already.
+  // Errors: kNotFound, listing the fields; kInvalidArgument for a field of one
+  // shape or of AddOutput().
   absl::StatusOr<std::vector<Tensor>> samples(absl::string_view field) const;
 
-  // The batch's tensor of a field of SampleSpec::AddOutput(), to be written; of
-  // any contents. Each must be made once.
-  // Errors: kNotFound; kInvalidArgument for another field;
-  // kFailedPrecondition for the second time; TensorSpec::Contiguous()'s.
+  // Makes the batch's tensor of a field of SampleSpec::AddOutput(). Its
+  // elements are undefined until they are written. Each such field must be made
+  // once. Errors: kNotFound, listing the fields; kInvalidArgument for a field
+  // of another kind; kFailedPrecondition for a field that has been made;
+  // TensorSpec::Contiguous()'s; kResourceExhausted if this process has no
+  // memory for it.
   absl::StatusOr<Tensor> Create(absl::string_view field,
                                 absl::Span<const int64_t> shape);
-  // The same with a copy of `tensor`. Errors: also Tensor::CopyFrom()'s.
+  // Makes it as a copy of `tensor`. Errors: also Tensor::CopyFrom()'s.
   absl::Status Set(absl::string_view field, const Tensor& tensor);
 
-  // What follows is for loaders. Tensors are placed in `memory`, behind the
-  // fixed part of the layout; what does not fit is kept elsewhere until
+  // The rest is for loaders. Tensors are placed in `memory`, behind the fixed
+  // part of the layout; those that do not fit are in private memory until
   // Finish().
   Collation(const BatchLayout& layout, const SampleScratch& scratch,
             int64_t size, std::span<std::byte> memory);
 
-  // The tensors of field `f`. It must differ in shape.
+  // The tensors of field `f`, whose shape must differ from sample to sample.
   std::vector<Tensor> SamplesOf(int f) const;
   // A tensor for row `row` of the table.
   absl::StatusOr<Tensor> Place(int row, DLDataType dtype,
                                absl::Span<const int64_t> shape);
 
-  // Gets larger memory of a batch; what it had must stay until the end.
+  // Returns larger memory for the batch. The former memory must stay valid
+  // until Finish() returns.
   using Grow =
       absl::FunctionRef<absl::StatusOr<std::span<std::byte>>(size_t bytes)>;
-  // Writes the table, when all of its rows are placed, and copies the batch to
-  // larger memory first if it needs that. Returns the bytes of the batch.
+  // Writes the table, all rows of which must have been placed, and first copies
+  // a batch that does not fit to memory of grow(). Returns its bytes.
   // Errors: kInvalidArgument, naming the tensor that was not placed; grow()'s.
   absl::StatusOr<size_t> Finish(Grow grow);
 

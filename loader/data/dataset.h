@@ -21,8 +21,9 @@
 //   };
 //   TENON_LOADER_DATASET(Squares(int64_t));     // dataset_registry.h
 //
-// A sample is written into its place in the batch, in shared memory: collation
-// costs nothing. Fields whose shape differs are collated (sample_spec.h).
+// A sample is written into its place in the batch, in shared memory, so fields
+// of one shape need no collation. Fields whose shape differs from sample to
+// sample are collated (sample_spec.h).
 
 #ifndef TENON_LOADER_DATA_DATASET_H_
 #define TENON_LOADER_DATA_DATASET_H_
@@ -41,7 +42,8 @@ namespace tenon::loader {
 // The samples of one GetBatch(), and their random numbers.
 class SampleBatch : public SampleSpan {
  public:
-  // For loaders. The samples are at `first_position` and following of an epoch.
+  // For loaders. `first_position` is that of the first sample in the epoch; the
+  // others follow it.
   SampleBatch(const SampleSpan& samples, uint64_t seed, int64_t epoch,
               int64_t first_position)
       : SampleSpan(samples),
@@ -49,7 +51,7 @@ class SampleBatch : public SampleSpan {
         epoch_(epoch),
         first_position_(first_position) {}
 
-  // The random numbers of sample `i`: those that Get() would be given for it.
+  // The random numbers of sample `i`, the same as Get() would be passed for it.
   SampleRandom random(int64_t i) const {
     return SampleRandom(seed_, epoch_, first_position_ + i);
   }
@@ -61,11 +63,12 @@ class SampleBatch : public SampleSpan {
 };
 
 // Threads: an instance is used by one thread at a time, unless it is
-//   thread_safe(). Processes: each worker makes its own; with no workers the
+//   thread_safe().
+// Processes: each worker makes an instance of its own; without workers the
 //   consumer's is used.
-// Failure: Get() returns a status or throws std::exception, and the loader's
-//   options say what that does to the batch. An instance must be usable after
-//   either.
+// Failure: functions return a status or throw; an exception becomes kInternal.
+//   LoaderOptions::on_sample_error says what a failed Get() does to its batch. An
+//   instance must be usable after it.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -84,22 +87,23 @@ class Dataset {
                            Sample& sample) = 0;
 
   // Optional: writes item indices[i] to samples.sample(i), for all i; for
-  // datasets that fetch many items at once for less. Must write the same as
-  // Get() would. Returns kUnimplemented if there is no such way: then, and if
-  // it fails while bad samples are skipped, Get() is called for each.
+  // datasets to which many items at once cost less. Must write the same bytes
+  // as Get(). If it returns kUnimplemented, as it does unless overridden, Get()
+  // is called for each sample. So it is after any other error with
+  // OnSampleError::kSkip or kReplace; with kFail that error is the batch's.
   virtual absl::Status GetBatch(absl::Span<const int64_t> indices,
                                 SampleBatch& samples);
 
-  // Makes the tensors of SampleSpec::AddOutput(), from those of AddInput() and
-  // of all other fields whose shape differs. Called for each batch that has a
-  // sample, if the spec has such fields.
+  // Makes the tensors of SampleSpec::AddOutput() from those of AddInput() and
+  // of the other fields whose shape differs. Called for each batch that has a
+  // sample, if the spec has fields of AddInput() or AddOutput(). An error is
+  // the batch's.
   virtual absl::Status Collate(Collation& batch);
 
   // Whether several threads may call Get() and GetBatch() at the same time, for
-  // different samples. LoaderOptions::threads_per_worker needs this, and calls
-  // GetBatch() for a part of the batch in each thread; all other functions are
-  // called by one thread, while no other one is in the dataset. Must not
-  // change.
+  // different samples. LoaderOptions::threads_per_worker needs this; each
+  // thread then calls GetBatch() for a part of the batch. No other function is
+  // called while another thread is in the dataset. Must not change.
   virtual bool thread_safe() const { return false; }
 };
 

@@ -3,7 +3,6 @@
 
 #include "tenon/loader/data/dataset_registry.h"
 
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "tenon/loader/data/catching.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/shm/base/duplicate_fd.h"
 #include "tenon/shm/base/name_registry.h"
@@ -114,14 +114,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> DatasetRecipe::Make() const {
                            DuplicateFd(fd.get(), "an argument of a dataset"));
     copies.push_back(std::move(copy));
   }
-  absl::StatusOr<std::unique_ptr<Dataset>> made;
-  try {
-    made = registered.make(bytes_, std::move(copies));
-  } catch (const std::exception& error) {
-    made = absl::InternalError(absl::StrCat("it threw: ", error.what()));
-  } catch (...) {
-    made = absl::InternalError("it threw something that is no std::exception");
-  }
+  absl::StatusOr<std::unique_ptr<Dataset>> made =
+      Catching("the constructor or Create()",
+               [&] { return registered.make(bytes_, std::move(copies)); });
   if (made.ok() && *made == nullptr) {
     made = absl::InternalError("Create() returned a null pointer");
   }

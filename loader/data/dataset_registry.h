@@ -19,8 +19,7 @@
 //
 // Each parameter is of a type with ArgumentTraits (spawn/arguments/argument.h):
 // numbers, strings and containers; with shm_arguments.h tensors and segments,
-// which all workers then share: a large index is in memory once
-// (sealed_tensor.h).
+// whose memory all workers share (sealed_tensor.h).
 
 #ifndef TENON_LOADER_DATA_DATASET_REGISTRY_H_
 #define TENON_LOADER_DATA_DATASET_REGISTRY_H_
@@ -44,18 +43,18 @@
 
 namespace tenon::loader {
 
-// A dataset and the arguments of its constructor, to be made any number of
-// times, here and in workers.
-// Ownership: owns descriptors among the arguments, and holds tensors among them
-//   until it is destroyed.
+// The name of a dataset and the packed arguments of its constructor, from which
+// this process and its workers make instances.
+// Ownership: owns the descriptors among the arguments, and holds the tensors
+//   among them until it is destroyed.
 // Threads: thread-compatible.
 class DatasetRecipe {
  public:
-  // Of the dataset registered as `name`, with arguments of the types they have:
-  // text is a std::string, and 5 an int.
-  // Errors: kNotFound, listing the names; kInvalidArgument if it takes other
-  // types, naming both, or if an argument is exclusive to one process; errors
-  // of packing an argument (ArgumentTraits).
+  // A recipe of the dataset registered as `name`. No argument is converted:
+  // text is a std::string, and 5 an int. Errors: kNotFound, listing the names;
+  // kInvalidArgument if the dataset takes other types, naming both, or if an
+  // argument can be given to one process only; those of packing an argument
+  // (ArgumentTraits).
   template <typename... A>
   static absl::StatusOr<DatasetRecipe> ByName(absl::string_view name,
                                               A&&... arguments) {
@@ -64,8 +63,8 @@ class DatasetRecipe {
         spawn::PackCall<spawn::TravelsAs<A>...>(std::forward<A>(arguments)...));
   }
 
-  // The same of a dataset that need not be registered here: Make() of the
-  // process that has it returns the first two errors.
+  // The same for a dataset that need not be registered in this process. Name
+  // and types are checked by Make() in the process where it is.
   template <typename... A>
   static absl::StatusOr<DatasetRecipe> ByNameElsewhere(absl::string_view name,
                                                        A&&... arguments) {
@@ -73,30 +72,31 @@ class DatasetRecipe {
                                    std::forward<A>(arguments)...));
   }
 
-  // Of the dataset D, with arguments that are converted to the types of its
+  // A recipe of the dataset D, with arguments converted to the types of its
   // registration.
   template <typename D, typename... A>
   static absl::StatusOr<DatasetRecipe> Of(A&&... arguments);
 
-  // Of arguments that are packed already.
+  // The same from packed arguments; for the functions above.
   static absl::StatusOr<DatasetRecipe> Pack(
       absl::string_view name, const std::string& signature,
       absl::StatusOr<spawn::PackedArguments> arguments);
   static absl::StatusOr<DatasetRecipe> PackUnchecked(
       absl::string_view name, absl::StatusOr<spawn::PackedArguments> arguments);
 
-  // The same in a process that was sent name(), bytes() and fds().
+  // The recipe in a process that has received name(), bytes() and fds().
   static DatasetRecipe FromParts(std::string name, std::string bytes,
                                  std::vector<UniqueFd> fds);
 
   const std::string& name() const { return name_; }
   const std::string& bytes() const { return bytes_; }
-  // Still owned here.
+  // Still owned by the recipe.
   std::vector<int> fds() const;
 
-  // Makes the dataset. Errors: those of the dataset, or kInternal for an
-  // exception, naming it; kNotFound; kResourceExhausted at a limit of
-  // descriptors; errors of unpacking an argument.
+  // Makes an instance. Errors: those of D::Create() and of unpacking an
+  // argument, with the dataset's name; kInternal for an exception and for a
+  // null pointer; kNotFound, listing the names; kResourceExhausted at a limit
+  // of descriptors.
   absl::StatusOr<std::unique_ptr<Dataset>> Make() const;
 
  private:
@@ -107,7 +107,7 @@ class DatasetRecipe {
   std::vector<UniqueFd> fds_;
 };
 
-// What follows is used by the macro.
+// The rest is used by the macro.
 
 using MakeDataset = absl::StatusOr<std::unique_ptr<Dataset>> (*)(
     absl::string_view bytes, std::vector<UniqueFd> fds);

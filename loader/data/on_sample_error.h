@@ -12,15 +12,15 @@
 
 namespace tenon::loader {
 
-// What to do with a sample that Dataset::Get() fails on.
+// What a loader does if Dataset::Get() or SampleStream::Next() fails.
 enum class OnSampleError : uint8_t {
-  kFail,  // Its error is that of its batch; the next batch follows.
-  kSkip,  // The batch has the other samples; Batch::skipped() lists it.
-  // The next item of the dataset that does not fail (after the last one, the
-  // first), of up to 8, is made in its place, with its random numbers: so a
-  // batch keeps its size, and is the same for any number of workers.
-  // Batch::skipped() lists both items. If the 8 fail, too, it is as kFail. Not
-  // for an iterable dataset.
+  kFail,  // The error is returned in place of the batch; the next one follows.
+  kSkip,  // The batch has the other samples; Batch::skipped() lists this one.
+  // The sample is replaced by the next item of the dataset that does not fail,
+  // of up to 8 (after the last item comes the first), made with the random
+  // numbers of the failed one. So a batch keeps its size, and is the same for
+  // any number of workers. Batch::skipped() lists both items. If all 8 fail,
+  // too, as kFail. Not for an iterable dataset.
   kReplace,
 };
 

@@ -12,18 +12,18 @@
 
 namespace tenon::loader {
 
-// What to do when a worker process has died: by a signal, by exit(), or because
-// a sample took longer than LoaderOptions::sample_timeout.
+// What a loader does if a worker process dies: by a signal, by exit(), or
+// because a sample took longer than LoaderOptions::sample_timeout.
 enum class OnWorkerDeath : uint8_t {
-  kFail,  // It is the error of the loader.
-  // Another process takes its place, and makes the batches again that it had
-  // not finished, bit for bit. Of a stream, it passes over the batches before.
+  kFail,  // The death is the error of the loader.
+  // Another process replaces the worker, and makes its unfinished batches
+  // again, bit for bit. Of a stream, it passes over the batches before.
   kRestart,
-  // The same without the sample that it was loading, be it the cause or not:
-  // this sample failed, as OnSampleError says of others (kFail: as kSkip), and
-  // its error says how the worker has ended. After a death in
-  // Dataset::GetBatch() its batch is made by Get(), to find the sample. Not of
-  // a stream, which cannot leave out a sample that it has not read.
+  // As kRestart, but without the sample that the worker was loading, whether or
+  // not that was the cause: the sample counts as failed (OnSampleError; kFail
+  // as kSkip), with an error that says how the worker has ended. After a death
+  // in Dataset::GetBatch() the batch is made by Get(), to find the sample. Not
+  // for a stream, which cannot leave out a sample that it has not read.
   kSkipSample,
 };
 

@@ -15,7 +15,7 @@ namespace tenon::loader {
 // change of the messages between a loader and its workers, and of the classes
 // of datasets. Not inline: an inline variable is one in the whole process, and
 // that of the worker program would take the place of the plugin's.
-constexpr char kPluginVersion[] = "0.1.0/5";
+constexpr char kPluginVersion[] = "0.1.0/6";
 
 }  // namespace tenon::loader
 

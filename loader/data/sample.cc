@@ -151,7 +151,7 @@ absl::StatusOr<std::span<std::byte>> SampleSpan::Place(
                      static_cast<size_t>(field.sample_bytes));
   absl::StatusOr<std::span<std::byte>> memory =
       scratch_->Allocate(f, first_, shape);
-  if (!memory.ok()) return InAllocate(memory.status());
+  if (!memory.ok()) return InCall("Sample::Allocate()", memory.status());
   return memory;
 }
 
@@ -179,14 +179,10 @@ absl::Status SampleSpan::CopyText(int f, absl::string_view text) const {
   return absl::OkStatus();
 }
 
-absl::Status SampleSpan::InAllocate(const absl::Status& status) {
+absl::Status SampleSpan::InCall(absl::string_view call,
+                                const absl::Status& status) {
   return absl::Status(status.code(),
-                      absl::StrCat("Sample::Allocate(): ", status.message()));
-}
-
-absl::Status SampleSpan::InData(const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat("Sample::data(): ", status.message()));
+                      absl::StrCat(call, ": ", status.message()));
 }
 
 std::string SampleSpan::FieldNames() const {
@@ -200,21 +196,21 @@ std::string SampleSpan::FieldNames() const {
 }
 
 absl::Status SampleSpan::NoField(int f) const {
-  return absl::NotFoundError(absl::StrCat("Sample::data(): there is no field ",
-                                          f, "; there are ", fields_,
+  return absl::NotFoundError(absl::StrCat("there is no field ", f,
+                                          "; there are ", fields_,
                                           " fields: ", FieldNames()));
 }
 
 absl::Status SampleSpan::NotInPart(absl::string_view name) const {
   return absl::NotFoundError(absl::StrCat(
-      "Sample::data(): field '", name,
+      "field '", name,
       "' is not among those of this part of the sample: ", FieldNames()));
 }
 
 absl::Status SampleSpan::WrongDtype(const BatchLayout::Field& field,
                                     DLDataType used) {
   return absl::InvalidArgumentError(
-      absl::StrCat("Sample::data(): field '", field.name, "' has elements of ",
+      absl::StrCat("field '", field.name, "' has elements of ",
                    DtypeName(field.tensor.spec().dtype()),
                    " and was accessed as ", DtypeName(used)));
 }

@@ -40,14 +40,16 @@
 
 namespace tenon::loader {
 
-// Consecutive samples of a batch, in its memory. Its bytes are undefined before
-// they are written.
+// Consecutive samples of a batch, in its memory. Bytes are undefined until they
+// are written.
 // Ownership: a view; valid during the call that it is passed to.
-// Threads: thread-compatible; two views of different samples are independent.
+// Threads: thread-compatible. Views of different samples may be used by
+//   different threads.
 class SampleSpan {
  public:
-  // Samples [first, first + size) of a batch whose memory begins at `batch`.
-  // What differs in shape goes to `scratch`, which may be null if nothing does.
+  // For loaders: samples [first, first + size) of a batch whose memory begins
+  // at `batch`. Fields whose shape differs are in `scratch`, which may be null
+  // if there are none.
   SampleSpan(const BatchLayout& layout, std::byte* batch, int64_t first,
              int64_t size, SampleScratch* scratch = nullptr)
       : layout_(&layout),
@@ -67,8 +69,8 @@ class SampleSpan {
     sample.size_ = is_there ? 1 : 0;
     return sample;
   }
-  // The same samples with fields [first, first + count) alone, of which `first`
-  // is number 0. The fields must be there.
+  // The same samples with fields [first, first + count) alone, numbered from 0.
+  // There must be such fields.
   SampleSpan WithFields(int first, int count) const {
     SampleSpan part = *this;
     part.first_field_ += first;
@@ -77,27 +79,25 @@ class SampleSpan {
   }
 
   // The elements of a field, by name or number, of all samples, one after the
-  // other; std::byte writes the bytes of any dtype, uint8_t those of bools.
+  // other; std::byte accesses the bytes of any dtype, uint8_t those of bools.
   // Errors: kNotFound, listing the fields; kInvalidArgument if T is not the
-  // type of the field, naming both; kFailedPrecondition if the field differs in
-  // shape and Allocate() has not been called, or there are several samples.
+  // type of the field, naming both; for a field whose shape differs
+  // kFailedPrecondition before Allocate(), and unless size() is 1.
   template <TensorAccess T>
   absl::StatusOr<absl::Span<T>> data(absl::string_view name) const {
-    const absl::StatusOr<int> f = layout_->Find(name);
-    if (!f.ok()) return InData(f.status());
-    const int own = *f - first_field_;
-    if (own < 0 || own >= fields_) return NotInPart(name);
-    return data<T>(own);
+    const absl::StatusOr<int> f = Find(name);
+    if (!f.ok()) return InCall("Sample::data()", f.status());
+    return data<T>(*f - first_field_);
   }
   template <TensorAccess T>
   absl::StatusOr<absl::Span<T>> data(int f) const {
-    if (f < 0 || f >= fields_) return NoField(f);
+    if (f < 0 || f >= fields_) return InCall("Sample::data()", NoField(f));
     const BatchLayout::Field& field =
         layout_->fields()[static_cast<size_t>(first_field_) +
                           static_cast<size_t>(f)];
     if constexpr (!std::is_same_v<T, std::byte>) {
       const absl::Status same = CheckDtype(field, kDtypeOf<T>);
-      if (!same.ok()) return same;
+      if (!same.ok()) return InCall("Sample::data()", same);
     }
     if (field.varying >= 0) [[unlikely]]
       return ElementsOf<T>(Scratch(first_field_ + f));
@@ -108,41 +108,44 @@ class SampleSpan {
         static_cast<size_t>(size_ * field.sample_bytes) / sizeof(T));
   }
 
-  // The elements of a field of one sample, in this shape, to be written. One of
-  // kFixed is in its place already; others are allocated, which invalidates
-  // what an earlier call for this sample returned.
-  // Errors: data()'s; kInvalidArgument if the field cannot have that shape,
-  // naming it and the declared one; kFailedPrecondition for several samples.
+  // The elements of a field of one sample, of shape `shape`, to be written. A
+  // field of one shape has its place in the batch. Memory for any other field
+  // is allocated; the span of an earlier call for it is invalid from then on.
+  // Errors: kNotFound and kInvalidArgument as data(); kInvalidArgument if the
+  // field cannot have that shape, naming both; kFailedPrecondition unless
+  // size() is 1; kResourceExhausted if this process has no memory for it.
   template <TensorAccess T, typename NameOrNumber>
   absl::StatusOr<absl::Span<T>> Allocate(
       NameOrNumber field, absl::Span<const int64_t> shape) const {
     const absl::StatusOr<int> f = Find(field);
-    if (!f.ok()) return InAllocate(f.status());
+    if (!f.ok()) return InCall("Sample::Allocate()", f.status());
     if constexpr (!std::is_same_v<T, std::byte>) {
       const absl::Status same =
           CheckDtype(layout_->fields()[static_cast<size_t>(*f)], kDtypeOf<T>);
-      if (!same.ok()) return same;
+      if (!same.ok()) return InCall("Sample::Allocate()", same);
     }
     return ElementsOf<T>(Place(*f, shape));
   }
 
-  // The same for a field of AddText(), with a copy of `text`.
+  // Copies `text` to a field of SampleSpec::AddText(). Errors: Allocate()'s;
+  // kInvalidArgument for a field of another kind.
   template <typename NameOrNumber>
   absl::Status SetText(NameOrNumber field, absl::string_view text) const {
     const absl::StatusOr<int> f = Find(field);
-    if (!f.ok()) return InAllocate(f.status());
+    if (!f.ok()) return InCall("Sample::SetText()", f.status());
     return CopyText(*f, text);
   }
 
-  // Copies all fields of one sample to those of this one, in their order, which
-  // must be the same.
-  // Errors: kFailedPrecondition for several samples or another number of
-  // fields; kInvalidArgument if a field has another dtype, or cannot have that
-  // shape.
+  // Copies field f of the sample `from` to field f of this one, for all f.
+  // Errors: kFailedPrecondition unless both have one sample and the same number
+  // of fields, and if `from` lacks a field whose shape differs;
+  // kInvalidArgument if two fields differ in dtype, or this one cannot have
+  // that shape; kResourceExhausted as Allocate().
   absl::Status CopyFrom(const SampleSpan& from) const;
 
-  // Writes all of a field that has one element in these samples: a scalar of
-  // one sample. Errors: data()'s; kInvalidArgument if it has more elements.
+  // Writes a field that has one element in these samples: a scalar of one
+  // sample. Errors: data()'s; kInvalidArgument for any other number of
+  // elements.
   template <TensorElement T, typename NameOrNumber>
   absl::Status Set(NameOrNumber field, const T& value) const {
     const absl::StatusOr<absl::Span<T>> elements = data<T>(field);
@@ -163,7 +166,7 @@ class SampleSpan {
     return absl::Span<T>(reinterpret_cast<T*>(bytes->data()),
                          bytes->size() / sizeof(T));
   }
-  // What Allocate() has allocated.
+  // The memory that Allocate() has allocated.
   absl::StatusOr<std::span<std::byte>> Scratch(int f) const;
   absl::StatusOr<std::span<std::byte>> Place(
       int f, absl::Span<const int64_t> shape) const;
@@ -171,8 +174,8 @@ class SampleSpan {
 
   absl::Status CopyField(int f, const SampleSpan& from) const;
 
-  static absl::Status InAllocate(const absl::Status& status);
-  static absl::Status InData(const absl::Status& status);
+  static absl::Status InCall(absl::string_view call,
+                             const absl::Status& status);
   absl::Status NoField(int f) const;
   absl::Status NotInPart(absl::string_view name) const;
   std::string FieldNames() const;

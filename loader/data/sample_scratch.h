@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SampleScratch: the tensors of a batch's samples whose shapes differ, until
-// they are collated.
+// SampleScratch: the tensors of fields whose shape differs from sample to
+// sample, until a batch is collated.
 
 #ifndef TENON_LOADER_DATA_SAMPLE_SCRATCH_H_
 #define TENON_LOADER_DATA_SAMPLE_SCRATCH_H_
@@ -27,27 +27,28 @@
 namespace tenon::loader {
 
 // Ownership: owns the memory of the tensors, and keeps it for the next batch.
-//   Refers to the layout, which must outlive it.
+//   The layout is not owned, and must outlive it.
 // Threads: thread-compatible; Clear(), Allocate(), Find() and bytes() may be
 //   called for different samples at the same time.
 class SampleScratch {
  public:
   explicit SampleScratch(const BatchLayout* layout);
 
-  // Begins a batch: there are no tensors.
+  // Begins a batch without tensors.
   void Reset();
   // Removes the tensors of sample `sample`, so that it can be made again.
   void Clear(int64_t sample);
   // The tensors of sample `from` become those of `to`, in place of its own.
   void Move(int64_t from, int64_t to);
 
-  // The memory of field `f`, which is not kFixed, of a sample of [0,
-  // layout.batch_size()), instead of one that it may have; of any contents.
+  // Memory for field `f`, which is not kFixed, of sample `sample`, in [0,
+  // layout.batch_size()); replaces that of an earlier call. The contents are
+  // undefined.
   // Errors: TensorSpec::Contiguous()'s; kResourceExhausted if this process
   // has no memory for it.
   absl::StatusOr<std::span<std::byte>> Allocate(
       int f, int64_t sample, absl::Span<const int64_t> shape);
-  // Empty if there is none.
+  // The tensor, and its bytes; empty before Allocate().
   std::optional<Tensor> Find(int f, int64_t sample) const;
   std::span<std::byte> bytes(int f, int64_t sample) const;
 

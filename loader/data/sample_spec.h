@@ -7,8 +7,8 @@
 //                         .Add<float>("image", {3, 224, 224})
 //                         .Add<int64_t>("label");
 //
-// A field whose shape differs from sample to sample says what a batch has of
-// it. Dataset::Get() makes it with Sample::Allocate() or SetText().
+// A field whose shape differs from sample to sample is declared with its form
+// in a batch. Dataset::Get() writes it by Sample::Allocate() or SetText().
 //
 //   SampleSpec spec = SampleSpec()
 //                         .AddPadded<int64_t>("ids", 0)      // + "ids.lengths"
@@ -32,29 +32,30 @@
 
 namespace tenon::loader {
 
-// What a batch has of a field, the samples of which have a tensor each. In a
-// batch of one sample without a batch dimension (LoaderOptions::batch_size) all
-// but kOutput are the sample's own tensor.
+// The form that a field has in a batch; in a sample it is one tensor. In a
+// batch of one sample without a batch dimension (LoaderOptions::batch_size
+// unset) all but kInput and kOutput are the sample's own tensor.
 enum class FieldKind : uint8_t {
   kFixed,    // [samples, shape...]; samples are written into it.
-  kStacked,  // The same; the shape is that of the samples of this batch.
+  kStacked,  // [samples, shape...]; the shape may differ from batch to batch.
   kPadded,   // collate.h: PaddedBatch; the lengths are "NAME.lengths".
   kRagged,   // RaggedBatch; the offsets are "NAME.offsets".
   kPacked,   // PackedBatch; "NAME.segments", "NAME.positions".
   kText,     // Ragged, of uint8; for Batch::text().
   kInput,    // Nothing: for Dataset::Collate() only.
-  kOutput,   // What Dataset::Collate() makes; samples do not have it.
+  kOutput,   // Made by Dataset::Collate(); samples do not have it.
 };
 
-// A value. Threads: thread-compatible.
-// Failure: an error of Add() is kept for status(); the loader reports it.
+// Ownership: a value. Threads: thread-compatible.
+// Failure: the first error of Add() and its kind is kept, and later calls have
+//   no effect; Loader::Create() returns status().
 class SampleSpec {
  public:
   struct Field {
     std::string name;
     // Of one sample: dense. For kPadded, kRagged and kPacked without the first
     // dimension, which differs; for kStacked, kInput and kOutput only the dtype
-    // counts.
+    // is used.
     TensorSpec tensor;
     FieldKind kind = FieldKind::kFixed;
     std::string padding;     // The bytes of an element.
@@ -64,22 +65,22 @@ class SampleSpec {
     std::vector<std::string> BatchNames() const;
   };
 
-  // Adds a tensor; one without a shape is a scalar. T is float, int64_t, ...
-  // (dtype.h). Errors, in status(): kInvalidArgument for a name that is empty
-  // or taken; TensorSpec::Contiguous()'s.
+  // Adds a field of one shape; {} is a scalar. T is float, int64_t, ...
+  // (dtype.h). Errors, in status(): kInvalidArgument for a name that is empty,
+  // or that the batch has already; TensorSpec::Contiguous()'s.
   template <TensorElement T>
   SampleSpec& Add(absl::string_view name,
                   absl::Span<const int64_t> shape = {}) {
     return Add(name, kDtypeOf<T>, shape);
   }
-  // The same for types that C++ has no name for, such as bfloat16 and bool.
+  // The same for a dtype without a C++ type here, such as bfloat16 and bool.
   SampleSpec& Add(absl::string_view name, DLDataType dtype,
                   absl::Span<const int64_t> shape = {});
 
-  // Tensors of shape [n, rest...], where n differs from sample to sample:
-  // padded to the longest one of the batch, one after another, or packed into
-  // rows, of which none is longer than `row_length`. Errors: as Add();
-  // kInvalidArgument if row_length is not 1 to 2^31-1.
+  // Adds a field of shape [n, rest...], where n differs from sample to sample:
+  // in a batch padded to the longest one, one after another, or packed into
+  // rows of `row_length`. Errors: as Add(); kInvalidArgument if row_length is
+  // not 1 to 2^31-1.
   template <TensorElement T>
   SampleSpec& AddPadded(absl::string_view name, T padding,
                         absl::Span<const int64_t> rest = {}) {
@@ -98,19 +99,19 @@ class SampleSpec {
                       BytesOf(padding), row_length);
   }
 
-  // Tensors of any shape, which all samples of a batch must have.
+  // Adds a field of any shape, which is the same for all samples of a batch.
   template <TensorElement T>
   SampleSpec& AddStacked(absl::string_view name) {
     return AddVarying(name, FieldKind::kStacked, kDtypeOf<T>);
   }
 
-  // A string.
+  // Adds a string of any length.
   SampleSpec& AddText(absl::string_view name) {
     return AddVarying(name, FieldKind::kText, kDtypeOf<uint8_t>);
   }
 
-  // For Dataset::Collate(): tensors of any shape that it gets of the samples,
-  // and tensors of the batch that it makes.
+  // For Dataset::Collate(): adds a field of any shape that it reads from the
+  // samples, or one that it makes for the batch.
   template <TensorElement T>
   SampleSpec& AddInput(absl::string_view name) {
     return AddVarying(name, FieldKind::kInput, kDtypeOf<T>);
@@ -120,8 +121,9 @@ class SampleSpec {
     return AddVarying(name, FieldKind::kOutput, kDtypeOf<T>);
   }
 
-  // A field of any kind and dtype; kText of uint8 alone. Errors: as those
-  // above.
+  // Adds a field of any kind and dtype; kText of scalars of uint8 only. Errors:
+  // as those above; kInvalidArgument for a padding of another size than an
+  // element, or where the kind has none.
   SampleSpec& Add(Field field);
 
   const std::vector<Field>& fields() const { return fields_; }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -128,6 +129,28 @@ TEST_F(SampleTest, UnknownFieldsAreErrors) {
                        AllOf(HasSubstr("'depth'"), HasSubstr("image, label"))));
   EXPECT_THAT(sample.data<float>(3), StatusIs(StatusCode::kNotFound));
   EXPECT_THAT(sample.data<float>(-1), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(SampleTest, ErrorsNameTheCallOnce) {
+  const Sample sample(layout_, memory(), 0, 1);
+  const auto is = [](StatusCode code, const std::string& call) {
+    return StatusIs(code, AllOf(::testing::StartsWith(call),
+                                ::testing::Not(HasSubstr("): Sample::"))));
+  };
+  EXPECT_THAT(sample.data<float>(3),
+              is(StatusCode::kNotFound, "Sample::data(): there is no field 3"));
+  EXPECT_THAT(
+      sample.data<int8_t>("label"),
+      is(StatusCode::kInvalidArgument, "Sample::data(): field 'label'"));
+  EXPECT_THAT(
+      sample.Allocate<float>(3, {1}),
+      is(StatusCode::kNotFound, "Sample::Allocate(): there is no field 3"));
+  EXPECT_THAT(
+      sample.Allocate<int8_t>("label", {}),
+      is(StatusCode::kInvalidArgument, "Sample::Allocate(): field 'label'"));
+  EXPECT_THAT(
+      sample.SetText(3, "x"),
+      is(StatusCode::kNotFound, "Sample::SetText(): there is no field 3"));
 }
 
 }  // namespace

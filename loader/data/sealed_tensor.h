@@ -29,10 +29,10 @@
 //     return Loader::Create<Records>({.workers = 4}, index);
 //   }
 //
-// Any tensor may be an argument, and no argument is copied for each worker: a
-// shared one is the same memory, which its kind lets workers write or not; one
-// in private memory is copied once for all workers, which map it read-only.
-// This is the one that not even the consumer can change, nor keeps twice.
+// Any tensor may be an argument, and none is copied for each worker. Workers
+// map the memory of a shared tensor, writable or not by its kind; a tensor in
+// private memory is copied once for all workers, which map the copy read-only.
+// A SealedTensor() needs no such copy, and not even the consumer can write it.
 
 #ifndef TENON_LOADER_DATA_SEALED_TENSOR_H_
 #define TENON_LOADER_DATA_SEALED_TENSOR_H_
@@ -49,12 +49,12 @@
 namespace tenon::loader {
 
 // A dense tensor with a copy of `bytes`, the elements in row-major order, in a
-// segment of its own, whatever the sharing strategy: a memfd that is sealed. No
-// process can write it, change its size or punch a hole into it: the kernel
-// refuses, and a write to the mapping is SIGSEGV.
+// segment of its own, whatever the sharing strategy: a sealed memfd. The kernel
+// lets no process write it, change its size or punch a hole into it; a write to
+// the mapping is SIGSEGV. Blocks for as long as the copy takes.
 // Errors: TensorSpec::Contiguous()'s; kInvalidArgument if the size of `bytes`
-// is not that of the tensor, or they cannot be read; kResourceExhausted naming
-// the limit.
+// is not that of the tensor, or if they cannot be read; kResourceExhausted
+// naming the limit.
 absl::StatusOr<Tensor> SealedTensor(DLDataType dtype,
                                     absl::Span<const int64_t> shape,
                                     absl::Span<const std::byte> bytes);

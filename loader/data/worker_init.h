@@ -40,15 +40,17 @@ struct WorkerInfo {
   int world_size = 1;
 };
 
-// In a worker, process or thread: its own. In the consumer, which makes its own
-// instance of a dataset, in threads of the dataset, and where a worker_program
-// describes a dataset: empty. Samples must not depend on it, or batches do; a
-// stream that does says so (kShardPerWorker, iterable_dataset.h). While a
-// loader without workers opens or reads such a stream, it is that of an only
-// worker of its rank.
+// The info of the worker, process or thread, that calls this. Empty in the
+// consumer (which makes an instance of the dataset, too), in threads that the
+// dataset has started, and in the process of a worker_program that describes a
+// dataset. Samples must not depend on it, except those of a stream with
+// kShardPerWorker (iterable_dataset.h). While a loader without workers opens or
+// reads such a stream, the info is that of the only worker of its rank.
+// Thread-safe.
 std::optional<WorkerInfo> GetWorkerInfo();
 
-// An error, or an exception, ends the worker, and with it the loader.
+// Called once in each worker, in the thread that makes the dataset. An error or
+// an exception is the error of the loader.
 using WorkerInit = absl::Status (*)(const WorkerInfo& info);
 
 // Internal: used by the macro and by loaders.
@@ -66,8 +68,8 @@ class ScopedWorkerInfo {
   const std::optional<WorkerInfo> before_;
 };
 
-// `name` is that of the file and the function; a second function of both ends
-// the program with a message.
+// `name` is "FILE:FUNCTION". A second registration of the same name ends the
+// program with a message.
 bool RegisterWorkerInit(absl::string_view name, WorkerInit init);
 // Errors: kNotFound for a function that is not registered.
 absl::StatusOr<std::string> NameOfWorkerInit(WorkerInit init);

@@ -12,14 +12,14 @@
 
 namespace tenon::loader {
 
-// What workers are.
+// Whether workers are processes or threads.
 enum class WorkerKind : uint8_t {
-  // Processes of this program: a decoder that crashes, leaks or holds a lock
-  // harms no other process.
+  // Processes of this program, or of LoaderOptions::worker_program: a decoder
+  // that crashes, leaks or holds a lock harms no other process.
   kProcess,
-  // Threads of this process, each with a dataset of its own: they start at
-  // once, and a crash ends the process. The loader's destructor waits for the
-  // samples in hand, however long they take.
+  // Threads of this process, each with an instance of the dataset. They start
+  // at once; a crash ends the process. The loader's destructor waits for the
+  // samples that they are loading, without a limit.
   kThread,
 };
 

@@ -21,15 +21,16 @@
 
 namespace tenon::loader {
 
-// Both are built with the consumer's version of Tenon (kPluginVersion).
+// Program and plugin must be built with the consumer's version of Tenon
+// (kPluginVersion), which is checked.
 struct WorkerProgram {
   // The path of //loader:tenon_loader_worker, or of another program that calls
   // spawn::Init() at the top of main and links //loader.
   std::string program;
   // A shared library in which TENON_LOADER_DATASET registers the dataset, as
   // dlopen() takes it: a path, or a name without a slash, which is searched
-  // for. The worker program loads it; this process does not. Empty: the program
-  // has the dataset itself.
+  // for. The worker program loads it; this process does not. Empty: the dataset
+  // is registered in the program.
   std::string plugin;
 };
 

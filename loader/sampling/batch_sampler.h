@@ -19,34 +19,34 @@
 
 namespace tenon::loader {
 
-// The batches of an epoch, as a function of the epoch alone, as in sampler.h.
-// Threads: thread-compatible. Processes: lives in the consumer.
+// The batches of an epoch, as a function of the epoch alone.
+// Threads, processes, failure: as a Sampler.
 class BatchSampler {
  public:
   virtual ~BatchSampler() = default;
 
-  // How many batches an epoch has. The same for each epoch.
+  // The number of batches of an epoch. The same for each epoch.
   virtual int64_t size() const = 0;
 
-  // Replaces `indices` by the dataset indices of batch `number` of `epoch`;
-  // `number` is in [0, size()).
+  // Replaces `indices` by the dataset indices of batch `number`, in [0,
+  // size()), of `epoch`: 1 to max_batch_size() of them.
   virtual void Fill(int64_t epoch, int64_t number,
                     std::vector<int64_t>& indices) = 0;
 
-  // The most samples of a batch, at least 1: the loader's memory for each. The
-  // same for each epoch.
+  // The most samples of a batch, at least 1. Each batch has memory for so many.
+  // The same for each epoch.
   virtual int64_t max_batch_size() const = 0;
 
-  // What keys the random numbers of the first sample of batch `number`; those
-  // of the others follow it. Different for each sample of an epoch, and the
-  // same for any number of ranks. Unless overridden, `number` * 2^32, for up to
-  // 2^31 batches of up to 2^32 samples.
+  // The position that keys the random numbers of the first sample of batch
+  // `number`; those of the other samples follow it. Must differ for each sample
+  // of an epoch, and be the same for any number of ranks. Unless overridden,
+  // `number` * 2^32, for up to 2^31 batches of up to 2^32 samples.
   virtual int64_t FirstPosition(int64_t number) const { return number << 32; }
 
-  // For Loader::State() and Load(), as those of a Sampler, in batches: the
-  // batches of the whole job, how many of them all ranks have been given
-  // together when each has been given its first `number` ones, and this slice
-  // of all but the first `start` ones.
+  // For Loader::State() and Load(). As the functions of a Sampler, in batches
+  // instead of samples: the batches of the whole job; how many of them all
+  // ranks have together when each has the first `number` batches of its slice;
+  // and this rank's slice without the first `start` batches of Whole().
   virtual BatchSampler& Whole() { return *this; }
   virtual std::optional<int64_t> WholePosition(int64_t number) const {
     return number;
@@ -54,13 +54,13 @@ class BatchSampler {
   virtual std::unique_ptr<BatchSampler> From(int64_t start);
 };
 
-// An order cut into batches of one size.
+// Batches of one size, cut from an order.
 class FixedBatchSampler : public BatchSampler {
  public:
-  // `drop_last`: without the last batch if it is not full.
-  // Errors: kInvalidArgument for no `order`, for a batch_size below 1, and if
-  // `order` is a DistributedSampler of another one, so that a batch (of the
-  // first 4096) has samples of several batches of the job.
+  // `drop_last`: drops the last batch if it is not full.
+  // Errors: kInvalidArgument for a null `order`, a batch_size below 1, and an
+  // `order` that is a DistributedSampler with another batch_size, so that one
+  // of the first 4096 batches has samples of several batches of the job.
   static absl::StatusOr<std::unique_ptr<FixedBatchSampler>> Create(
       std::unique_ptr<Sampler> order, int64_t batch_size,
       bool drop_last = false);
@@ -84,13 +84,14 @@ class FixedBatchSampler : public BatchSampler {
   std::unique_ptr<FixedBatchSampler> whole_;  // Of a slice.
 };
 
-// The batches of one rank of a job: batch k of rank r is batch k * W + r of W
-// ranks. All ranks have the same number of batches.
+// The batches of one rank of a job of W ranks: batch k of rank r is batch
+// k * W + r of `batches`. All ranks have the same number of batches.
 class DistributedBatchSampler : public BatchSampler {
  public:
-  // `batches` must be the same on each rank.
-  // Errors: kInvalidArgument for no `batches`, and for a rank that is not in
-  // [0, world_size).
+  // `batches` must be the same on each rank. With Remainder::kPad the first
+  // batches of the epoch fill up the last step, with random numbers of their
+  // own.
+  // Errors: kInvalidArgument for null `batches`; CheckRank()'s.
   static absl::StatusOr<std::unique_ptr<DistributedBatchSampler>> Create(
       std::unique_ptr<BatchSampler> batches, const Rank& rank,
       Remainder remainder = Remainder::kPad);

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/sampling/sampler.h"
@@ -39,8 +40,8 @@ absl::StatusOr<std::unique_ptr<BucketSampler>> BucketSampler::Create(
           std::numeric_limits<int64_t>::max() / options.batch_size) {
     return Invalid(absl::StrCat("batch_size ", options.batch_size,
                                 " and window ", options.window,
-                                " must be at least 1, and their product 63 "
-                                "bits at most"));
+                                "; want at least 1, and a product of at most "
+                                "2^63-1"));
   }
   for (size_t i = 0; i < options.lengths.size(); ++i) {
     if (options.lengths[i] < 0) {

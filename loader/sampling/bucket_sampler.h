@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// BucketSampler: batches of samples of similar length, so that little is
-// padded.
+// BucketSampler: batches of samples of similar length, which need little
+// padding.
 
 #ifndef TENON_LOADER_SAMPLING_BUCKET_SAMPLER_H_
 #define TENON_LOADER_SAMPLING_BUCKET_SAMPLER_H_
@@ -23,30 +23,32 @@ struct BucketSamplerOptions {
   std::vector<int64_t> lengths;
   // The loader's batch size.
   int64_t batch_size = 1;
-  // How many batches are sorted together. More of them are more alike within,
-  // and the order is less random.
+  // How many batches are sorted together. A larger window makes the samples of
+  // a batch more alike, and the order less random.
   int64_t window = 64;
   uint64_t seed = 0;
 };
 
-// Takes `window` batches of samples at a time from another order, sorts them by
-// length, cuts them into batches, and shuffles the batches. Cut into batches of
-// batch_size from its beginning, the order has those batches, and the last one
-// of the epoch may be smaller, of any length.
+// Sorts the samples of `window` batches of another order by length, cuts them
+// into batches, and shuffles these batches; then those of the next window. A
+// loader with the same batch_size gets these batches. The last batch of the
+// epoch may be smaller, with samples of any length.
 //
-// Ranks: a DistributedSampler of the same batch_size hands out whole batches.
+// Ranks: a DistributedSampler with the same batch_size returns whole batches.
 // Cost: the first call in a window sorts it, in 24 bytes for each of its
-// samples.
+//   samples.
+// Stability: as RandomSampler.
 class BucketSampler : public Sampler {
  public:
-  // `order` is that of the whole job: a DistributedSampler comes after this.
-  // Errors: kInvalidArgument for no `order`, and for a batch_size, window or
-  // length out of range.
+  // `order` is that of the whole job: a DistributedSampler is made of a
+  // BucketSampler, not the other way round.
+  // Errors: kInvalidArgument for a null `order`, a batch_size or window below
+  // 1, a product of both above 2^63-1, and a negative length.
   static absl::StatusOr<std::unique_ptr<BucketSampler>> Create(
       BucketSamplerOptions options, std::unique_ptr<Sampler> order);
 
   int64_t size() const override { return order_->size(); }
-  // An index without a length sorts like length 0.
+  // An index without a length counts as length 0.
   void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
 
  private:

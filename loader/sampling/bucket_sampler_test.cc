@@ -181,12 +181,12 @@ TEST(BucketSamplerTest, RefusesWhatItCannotSort) {
                        "BucketSampler::Create(): there is no order to sort"));
   EXPECT_THAT(BucketSampler::Create({.batch_size = 0}, Shuffled(1)),
               StatusIs(StatusCode::kInvalidArgument,
-                       HasSubstr("batch_size 0 and window 64 must be")));
+                       HasSubstr("batch_size 0 and window 64; want")));
   EXPECT_THAT(BucketSampler::Create({.window = -1}, Shuffled(1)),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("window -1")));
   EXPECT_THAT(BucketSampler::Create({.batch_size = INT64_MAX, .window = 2},
                                     Shuffled(1)),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("63 bits")));
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("2^63-1")));
   EXPECT_THAT(BucketSampler::Create({.lengths = {4, -2}}, Shuffled(2)),
               StatusIs(StatusCode::kInvalidArgument,
                        HasSubstr("the length of item 1 is -2")));

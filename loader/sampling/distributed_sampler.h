@@ -26,37 +26,38 @@
 namespace tenon::loader {
 
 struct DistributedSamplerOptions {
-  // The loader's batch size: the ranks take batches of the order in turn. With
-  // 1 they take samples in turn, as torch's DistributedSampler does.
+  // The loader's batch size: batches of the order go to the ranks in turn. With
+  // 1 samples do, as in torch's DistributedSampler.
   int64_t batch_size = 1;
   Remainder remainder = Remainder::kPad;
 };
 
 // With W ranks, batch k of rank r is batch k * W + r of the order. So the
-// ranks' batches, one of each rank in turn, are the batches of an epoch of one
-// process, for any number of ranks. The last samples, fewer than W batches, are
-// divided into W equal parts, one after another.
+// batches of all ranks, one of each rank in turn, are the batches of an epoch
+// of one process, for any number of ranks. The last samples, fewer than W
+// batches, are divided into W equal parts, one after another.
 //
-// All ranks have the same number of samples, of full batches, and the same last
-// batch size. The global positions of a batch's samples are consecutive. The
-// epoch is an argument of Fill(): it cannot be forgotten.
+// All ranks have the same number of samples and of full batches, and a last
+// batch of the same size. The global positions of a batch's samples follow one
+// another. The epoch is an argument of Fill(), so there is no set_epoch() to be
+// forgotten.
 class DistributedSampler : public Sampler {
  public:
   // `order` must be the same on each rank, its seed included.
-  // Errors: kInvalidArgument for no `order`, a batch_size below 1, and a rank
-  // that is not in [0, world_size).
+  // Errors: kInvalidArgument for a null `order` and a batch_size below 1;
+  // CheckRank()'s.
   static absl::StatusOr<std::unique_ptr<DistributedSampler>> Create(
       std::unique_ptr<Sampler> order, const Rank& rank,
       const DistributedSamplerOptions& options = {});
 
   int64_t size() const override;
   void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
-  // At least the order's size() for a sample that fills up an epoch.
+  // At least the order's size() for a sample of Remainder::kPad.
   int64_t GlobalPosition(int64_t position) const override;
   Sampler& Whole() override { return *order_; }
-  // Known at the end of each batch.
+  // Nothing in the middle of a batch.
   std::optional<int64_t> WholePosition(int64_t position) const override;
-  // The samples from `start` on are divided as an epoch of so many would be,
+  // The samples from `start` on are divided as an epoch of that many samples,
   // so a job may go on with other numbers of ranks and batch sizes.
   std::unique_ptr<Sampler> From(int64_t start) override;
 

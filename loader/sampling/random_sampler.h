@@ -23,9 +23,9 @@ struct RandomSamplerOptions {
   int64_t dataset_size = 0;
   // Samples in an epoch; unset: dataset_size.
   std::optional<int64_t> samples;
-  // Without replacement, an epoch is a permutation of the dataset, or as many
-  // permutations after one another as `samples` needs: no item is drawn for the
-  // n+1st time before each was drawn n times.
+  // False: an epoch is a permutation of the dataset, or as many permutations
+  // after one another as `samples` needs: no item is drawn for the n+1st time
+  // before each has been drawn n times.
   bool replacement = false;
   uint64_t seed = 0;
 };
@@ -40,8 +40,8 @@ class RandomSampler : public Sampler {
  public:
   static constexpr int64_t kTableSize = 65'536;
 
-  // Errors: kInvalidArgument for a negative number, or for samples to be drawn
-  // from an empty dataset.
+  // Errors: kInvalidArgument for a negative dataset_size or number of samples,
+  // and for samples of an empty dataset.
   static absl::StatusOr<std::unique_ptr<RandomSampler>> Create(
       const RandomSamplerOptions& options);
   ~RandomSampler() override;

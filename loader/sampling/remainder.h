@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Remainder: what ranks do with samples that cannot be divided among them.
+// Remainder: an option of samplers for ranks: how the last samples or batches
+// of an epoch are divided, if they are fewer than the ranks need.
 
 #ifndef TENON_LOADER_SAMPLING_REMAINDER_H_
 #define TENON_LOADER_SAMPLING_REMAINDER_H_
@@ -11,8 +12,8 @@
 namespace tenon::loader {
 
 enum class Remainder {
-  kPad,   // The first samples of the epoch are used once more.
-  kDrop,  // The last samples of the epoch are left out.
+  kPad,   // The first ones of the epoch are used once more.
+  kDrop,  // The last ones are dropped.
 };
 
 }  // namespace tenon::loader

@@ -3,21 +3,21 @@
 
 // SampleRandom: the random numbers of one sample.
 //
-// They are a function of (seed, epoch, position in the epoch) and of nothing
-// else: not of the worker, thread, process or rank that draws them, of their
-// number, or of what was drawn for other samples. So an epoch is the same with
-// 0 workers and with 50, and can be entered in the middle. The position is that
-// in the whole job's epoch (Sampler::GlobalPosition()): an item that an epoch
-// has twice is augmented in two ways.
+// They depend on (seed, epoch, position in the epoch) alone: not on the worker,
+// thread, process or rank that draws them, nor on the draws for other samples.
+// So an epoch is the same with 0 workers and with 50, and can be resumed
+// anywhere. The position is that in the epoch of the whole job
+// (Sampler::GlobalPosition()): an item that an epoch has twice is augmented in
+// two ways.
 //
 // Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random
 // Numbers: As Easy as 1, 2, 3", SC'11), from the Random123 library. Key: the
 // seed. Counter: {block of 4 draws, epoch, position}, low words first.
 //
 // Stability: the words, Uniform() and UniformInt() stay the same, bit for bit,
-// in all versions of Tenon and on all processors; tests hold known answers.
-// As a UniformRandomBitGenerator a SampleRandom also serves distributions of
-// Abseil and of <random>, whose results may change with their versions:
+// in all versions of Tenon and on all processors; tests compare known answers.
+// A SampleRandom is a UniformRandomBitGenerator, for distributions of Abseil
+// and <random>, whose results may change with their versions:
 //
 //   int angle = absl::Uniform(absl::IntervalClosed, draws, -10, 10);
 

@@ -20,14 +20,16 @@
 
 namespace tenon::loader {
 
-// The order of an epoch, as a function of the epoch alone: the sampler has no
-// position, and no call changes the result of another. An epoch may be asked
-// for before the one before it has ended (LoaderOptions::overlap_epochs). To
-// resume, a loader asks for the positions from the one that was reached, which
-// costs no more than those before it: an order that can only be computed from
-// its beginning is computed inside Fill(), and no sample is loaded for that.
-// Threads: thread-compatible. Processes: lives in the consumer; workers are
-// sent indices and have no sampler.
+// The order of an epoch, as a function of the epoch alone: a sampler has no
+// position, and no call changes the result of another one. A loader may ask for
+// the next epoch before this one has ended (LoaderOptions::overlap_epochs). A
+// loader that resumes asks for the positions from the one that was reached. An
+// order that can only be computed from its beginning is computed in Fill(); no
+// sample is loaded for that.
+// Threads: thread-compatible.
+// Processes: lives in the consumer; workers receive indices.
+// Failure: a function may throw. The loader returns kInternal with the text of
+//   the exception, from the call or in place of the batch.
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -41,28 +43,28 @@ class Sampler {
   virtual void Fill(int64_t epoch, int64_t first,
                     absl::Span<int64_t> indices) = 0;
 
-  // The position in the epoch of the whole job that `position` stands for. The
-  // random numbers of a sample are keyed by it (sample_random.h), so that they
-  // are the same for any number of ranks. Other than `position` only where a
-  // sampler is a slice of another one.
+  // The position in the epoch of the whole job of the sample at `position`. It
+  // keys the random numbers of the sample (sample_random.h), which are thus the
+  // same for any number of ranks. Overridden by a sampler that is a slice of
+  // another one.
   virtual int64_t GlobalPosition(int64_t position) const { return position; }
 
   // The rest is for Loader::State() and Load(). A sampler that is a slice of
   // another one overrides all three; else a state is refused (kUnimplemented).
 
-  // The order of the whole job that this is a slice of.
+  // The order of the whole job of which this is a slice; owned by this sampler.
   virtual Sampler& Whole() { return *this; }
 
-  // How many samples of Whole() all ranks have been given together when each
-  // has been given the first `position` samples of its slice, if these are the
-  // first ones of Whole(); else nothing, as between the ends of batches.
+  // The number of samples of Whole() that all ranks have together when each has
+  // the first `position` samples of its slice. Nothing if these are not the
+  // first samples of Whole(), as in the middle of a batch.
   virtual std::optional<int64_t> WholePosition(int64_t position) const {
     return position;
   }
 
-  // The slice that this rank has of Whole() without its first `start` samples
-  // (0 to its size()). GlobalPosition() and the indices are those of the
-  // complete epoch. Never null; must not outlive this sampler.
+  // This rank's slice of Whole() without the first `start` samples of Whole(),
+  // in [0, Whole().size()]. GlobalPosition() and the indices are those of the
+  // complete epoch. Not null; must not outlive this sampler.
   virtual std::unique_ptr<Sampler> From(int64_t start);
 };
 

@@ -13,7 +13,7 @@
 
 namespace tenon::loader {
 
-// Uses that share a seed. The values are part of the order of an epoch.
+// Samplers that share a seed. The values are part of the order of an epoch.
 enum class SamplerStream : int64_t { kOrder = 0, kWeighted = 1, kBuckets = 2 };
 
 // Numbers of sampler `stream` for its `part` (< 2^60) of the epoch. Positions

@@ -22,16 +22,18 @@
 
 namespace tenon::loader {
 
-// `order` samples the list of indices as if it were a dataset.
+// `order` orders the list of indices as if it were a dataset.
+// Ownership: owns the list and `order`.
 class SubsetSampler : public Sampler {
  public:
-  // Without an `order`, the indices as they are. An index may occur twice.
+  // A null `order` is the order of the list. An index may occur twice.
   // Errors: kInvalidArgument for a negative index.
   static absl::StatusOr<std::unique_ptr<SubsetSampler>> Create(
       std::vector<int64_t> indices, std::unique_ptr<Sampler> order = nullptr);
 
   int64_t size() const override { return order_->size(); }
-  // An index of -1, which no dataset has, where `order` is beyond the list.
+  // -1, which is an error of the loader's batch, for a position of `order` that
+  // is not in the list.
   void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
   int64_t GlobalPosition(int64_t position) const override {
     return order_->GlobalPosition(position);

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/sampling/sampler_stream.h"
@@ -29,7 +31,7 @@ absl::Status Invalid(absl::string_view problem) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WeightedSampler>> WeightedSampler::Create(
-    const WeightedSamplerOptions& options) {
+    WeightedSamplerOptions options) {
   const auto items = static_cast<int64_t>(options.weights.size());
   const int64_t samples = options.samples.value_or(items);
   double sum = 0;
@@ -57,15 +59,15 @@ absl::StatusOr<std::unique_ptr<WeightedSampler>> WeightedSampler::Create(
                      " samples without replacement: ", positive, " of ", items,
                      " weights are positive; set `samples` or `replacement`"));
   }
-  return absl::WrapUnique(new WeightedSampler(options));
+  return absl::WrapUnique(new WeightedSampler(std::move(options), samples));
 }
 
-WeightedSampler::WeightedSampler(const WeightedSamplerOptions& options)
-    : samples_(options.samples.value_or(
-          static_cast<int64_t>(options.weights.size()))),
+WeightedSampler::WeightedSampler(WeightedSamplerOptions options,
+                                 int64_t samples)
+    : samples_(samples),
       replacement_(options.replacement),
       seed_(options.seed),
-      weights_(options.weights) {
+      weights_(std::move(options.weights)) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i] > 0) last_ = static_cast<int64_t>(i);
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// WeightedSampler: items are drawn with given probabilities.
+// WeightedSampler: draws items with given probabilities.
 
 #ifndef TENON_LOADER_SAMPLING_WEIGHTED_SAMPLER_H_
 #define TENON_LOADER_SAMPLING_WEIGHTED_SAMPLER_H_
@@ -23,25 +23,27 @@ struct WeightedSamplerOptions {
   std::vector<double> weights;
   // Samples in an epoch; unset: as many as there are weights.
   std::optional<int64_t> samples;
-  // Without replacement, each draw is among the items that are left, in
-  // proportion to their weights.
+  // False: each draw is among the items that have not been drawn, in proportion
+  // to their weights.
   bool replacement = true;
   uint64_t seed = 0;
 };
 
 // Cost: 8 bytes for each item. With replacement an index costs a binary
 //   search. Without, the first call of an epoch draws a number for each item
-//   and sorts those that win (Efraimidis and Spirakis: "Weighted random
-//   sampling with a reservoir", 2006), in 16 more bytes for each item.
+//   and sorts the items with the smallest ones (Efraimidis and Spirakis:
+//   "Weighted random sampling with a reservoir", 2006), in 16 more bytes for
+//   each item.
 // Stability: as RandomSampler; without replacement as far as std::log() of the
 //   C library gives the same results.
 class WeightedSampler : public Sampler {
  public:
   // Errors: kInvalidArgument for a weight that is negative, infinite or not a
-  // number; if the weights sum up to 0 or to infinity; without replacement, for
-  // more samples than items with a positive weight.
+  // number; for a negative number of samples; if the sum of the weights is
+  // infinite, or 0 and there are samples; without replacement, for more samples
+  // than items with a positive weight.
   static absl::StatusOr<std::unique_ptr<WeightedSampler>> Create(
-      const WeightedSamplerOptions& options);
+      WeightedSamplerOptions options);
 
   int64_t size() const override { return samples_; }
   void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
@@ -52,7 +54,7 @@ class WeightedSampler : public Sampler {
     int64_t index;
   };
 
-  explicit WeightedSampler(const WeightedSamplerOptions& options);
+  WeightedSampler(WeightedSamplerOptions options, int64_t samples);
 
   int64_t DrawOne(int64_t epoch, int64_t position) const;
   // Makes drawn_ the order of `epoch`.

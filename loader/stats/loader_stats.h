@@ -84,8 +84,7 @@ struct ProcessStats {
 
 // Ownership: a value. Threads: thread-compatible.
 // Trust: each process counts for itself, so a hostile worker can falsify its
-// own
-//   figures, and no others.
+//   own figures, and no others.
 struct LoaderStats {
   ProcessStats consumer;
   // By number; empty without workers. The counters of a worker that replaced

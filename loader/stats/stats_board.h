@@ -19,8 +19,7 @@
 namespace tenon::loader {
 
 // Ownership: owns the consumer's counters and the views. The counters of a
-// worker
-//   that has ended are kept until another one has replaced it.
+//   worker that has ended are kept until another one has replaced it.
 // Threads: thread-compatible.
 // Processes: belongs to the process that made it.
 class StatsBoard {

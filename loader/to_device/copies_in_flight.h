@@ -21,8 +21,7 @@
 namespace tenon::loader {
 
 // Ownership: each copy holds a shared_ptr to it, so it outlives the
-// DeviceCopier
-//   while copies are in flight. Holds the memory of each copy.
+//   DeviceCopier while copies are in flight. Holds the memory of each copy.
 // Threads: thread-safe. Land() is a host function of a stream: it calls no
 //   driver.
 class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {

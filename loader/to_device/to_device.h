@@ -83,9 +83,8 @@ struct ToDeviceStats {
 // Processes: belongs to the process that made it. In a forked child no function
 //   may be called, and the destructor frees none of the parent's memory.
 // Order: the memory of a dropped batch is reused behind the work that the
-// user's
-//   stream has by then. Work on other streams must have ended, or the user's
-//   stream must wait for it, before the batch is dropped.
+//   user's stream has by then. Work on other streams must have ended, or the
+//   user's stream must wait for it, before the batch is dropped.
 // Failure: errors of a batch are returned in its place. Other errors of the
 //   loader, of the driver and of the thread are final, except those after which
 //   Next() may be tried again.
@@ -110,7 +109,8 @@ class ToDevice {
   // tensors have device_data(); ToCpu() copies one back. Its data are visible
   // to work that is enqueued to the user's stream from now on. Blocks until a
   // worker has made the batch, and until fewer than `prefetch` + 2 copies are
-  // in flight; so it waits for no copy if the device keeps pace. Errors:
+  // in flight; so it waits for no copy if the device keeps pace.
+  // Errors:
   //   EpochRange::Next()'s
   //   kDeadlineExceeded    also if the device or the thread does not keep pace,
   //                        or if the pool has no memory by then, naming its

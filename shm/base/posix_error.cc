@@ -78,7 +78,7 @@ std::string SysctlHint(absl::string_view what, const char* path,
                       "); raise it: sysctl -w ", name, "=<more>");
 }
 
-// RLIMIT_AS first: where it is set, it is reached before the other limit.
+// RLIMIT_AS first: where it is set, it is usually the limit that was reached.
 std::string MappingHint() {
   return absl::StrCat(
       SizeLimitHint(RLIMIT_AS,
