@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Remainder: an option of samplers for ranks: how the last samples or batches
-// of an epoch are divided, if they are fewer than the ranks need.
+// Remainder: how ranks divide the last samples or batches of an epoch.
 
 #ifndef TENON_LOADER_SAMPLING_REMAINDER_H_
 #define TENON_LOADER_SAMPLING_REMAINDER_H_

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// LoaderStats: the time of a loader's processes, by stage; a value, returned by
-// Loader::Stats().
+// LoaderStats: the time of a loader's processes, by stage. See Loader::Stats().
 //
 //   const LoaderStats stats = photos->Stats();
 //   for (const ProcessStats& worker : stats.workers) {
