@@ -372,11 +372,31 @@ class MachineTest(unittest.TestCase):
 
 class ReportTest(unittest.TestCase):
 
-    def test_is_one_file_that_says_what_is_missed(self):
+    def module(self):
         try:
             from runner import report as html
         except ImportError as error:
             self.skipTest(f"{error}: pip install matplotlib tqdm")
+        return html
+
+    def test_a_picture_names_the_sizes_that_were_not_measured(self):
+        html = self.module()
+        measured = example_report()["scenarios"]
+        label = "bytes of a tensor (logarithmic)"
+
+        def label_of(figure):
+            return figure.axes[0].get_xlabel()
+
+        self.assertEqual(label_of(html.plot_latency(measured, html.CURVES)), label)
+        sizes = sorted((s for s in measured.values() if s.get("sweep") == "there_back"),
+                       key=lambda s: s["at"])
+        for scenario in sizes[:2]:
+            scenario["distances"] = {"near": scenario["distances"]["far"]}
+        self.assertEqual(label_of(html.plot_latency(measured, html.CURVES)),
+                         label + "; not measured between far cores: 64 B, 1 KiB")
+
+    def test_is_one_file_that_says_what_is_missed(self):
+        html = self.module()
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder)
             html.write(example_report(), out)

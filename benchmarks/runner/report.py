@@ -265,7 +265,7 @@ def figures_in(group):
 
 def curves_of(scenarios, sweep):
     """The distance that has more sizes, subject -> [(size, time, spread)], and the
-    sizes that have no figures of that distance."""
+    sizes that were not measured between cores of that distance."""
     of_sweep = [s for s in scenarios.values() if s.get("sweep") == sweep]
     counts = {distance: sum(distance in s["distances"] for s in of_sweep)
               for distance in ["near", "far"]}
@@ -318,7 +318,7 @@ def plot_sizes(scenarios, sweep, value, title, label, y_text, styles):
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(y_text))
     axes.grid(alpha=0.3)
     axes.set_xlabel("bytes of a tensor (logarithmic)" + (
-        f"; without figures of {distance} cores: {', '.join(map(size_text, absent))}"
+        f"; not measured between {distance} cores: {', '.join(map(size_text, absent))}"
         if absent else ""))
     axes.set_ylabel(f"{label} (logarithmic)")
     how = "receivers of channels sleep" if styles is CARRIERS else "both spin"
