@@ -14,6 +14,7 @@ BAZEL may name another Bazel (bazel_query.py).
 
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 
