@@ -58,6 +58,7 @@
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/must.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
 #include "tenon/shm/testing/two_cores.h"

@@ -33,7 +33,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -57,6 +56,7 @@
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/must.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
 #include "tenon/shm/testing/two_cores.h"
@@ -69,15 +69,6 @@ using A = StdAtomics;
 constexpr int kTurn = 512;  // Tensors per turn.
 constexpr int kWarmTurns = 4;
 constexpr int64_t kBytes = 4096;
-
-void Check(const absl::Status& status) {
-  TENON_CHECK(status.ok(), status.ToString());
-}
-template <typename T>
-T Must(absl::StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
-}
 
 Tensor Spin(TensorQueue& queue) {
   for (;;) {

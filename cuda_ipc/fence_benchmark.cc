@@ -31,8 +31,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "benchmark/benchmark.h"
@@ -47,20 +45,12 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/must.h"
 
 namespace tenon::cuda_ipc {
 namespace {
 
 constexpr int kBatch = 128;  // Calls per sample: a stream's queue has room.
-
-void Check(const absl::Status& status) {
-  TENON_CHECK(status.ok(), status.ToString());
-}
-template <typename T>
-T Must(absl::StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
-}
 
 // A driver, its first device and two streams. Never destroyed.
 class World {

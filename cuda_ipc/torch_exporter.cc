@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/internal/legacy_loans.h"
+#include "tenon/cuda_ipc/internal/quarantine.h"
 #include "tenon/cuda_ipc/internal/torch_counter.h"
 #include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/cuda_ipc/legacy_memory.h"
@@ -41,9 +42,6 @@ constexpr char kWhat[] = "an exporter of tensors for torch";
 constexpr char kNoHandle[] =
     "has no legacy handle, which torch opens; copy the tensor into memory of "
     "cuMemAlloc or cudaMalloc, and import that by DLPack";
-
-// As loans have it: how long a kernel of a killed process may still write.
-constexpr absl::Duration kQuarantine = absl::Milliseconds(100);
 
 absl::Status Unfit(absl::string_view what, absl::string_view why) {
   return absl::InvalidArgumentError(

@@ -17,6 +17,7 @@
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/testing/must.h"
 #include "tenon/shm/testing/shared_object.h"
 
 namespace tenon::benchmarks {

@@ -47,6 +47,7 @@
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
 #include "tenon/shm/tensor/exchange/tensor_importer.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/must.h"
 
 namespace tenon::benchmarks {
 

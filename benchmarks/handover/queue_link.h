@@ -21,6 +21,7 @@
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/must.h"
 
 namespace tenon::benchmarks {
 

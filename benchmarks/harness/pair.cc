@@ -21,6 +21,7 @@
 #include "tenon/shm/base/check.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/must.h"
 #include "tenon/shm/testing/reporter.h"
 
 namespace tenon::benchmarks {

@@ -11,26 +11,13 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/check.h"
 #include "tenon/shm/process/pid_fd.h"
 
 namespace tenon::benchmarks {
-
-// Both abort on an error.
-inline void Check(const absl::Status& status) {
-  TENON_CHECK(status.ok(), status.ToString());
-}
-template <typename T>
-T Must(absl::StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
-}
 
 // A spinning wait. Aborts after several minutes: then the peer has died.
 template <typename Ready>

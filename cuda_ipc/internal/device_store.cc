@@ -14,6 +14,7 @@
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_copy.h"
+#include "tenon/cuda_ipc/internal/quarantine.h"
 #include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/base/received_fd.h"
@@ -25,11 +26,6 @@ namespace {
 
 // What kernels of CUDA expect of memory of the runtime.
 constexpr size_t kBlockAlignment = 256;
-
-// How long a kernel of a process that has ended may still write: its end is
-// seen before the driver has torn down its work. To be measured on a GPU. Also
-// where receivers map read-only, which their driver may refuse.
-constexpr absl::Duration kQuarantine = absl::Milliseconds(100);
 
 std::byte* BytesAt(CUdeviceptr address) {
   return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(address));

@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/cuda_api.h"
+#include "tenon/cuda_ipc/internal/quarantine.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/internal/mapped_memory.h"
@@ -47,9 +48,6 @@ constexpr char kWhat[] = "the loans of CUDA memory of this process";
 constexpr absl::Duration kLingering = absl::Milliseconds(50);
 constexpr absl::Duration kWhileReturned = absl::Milliseconds(20);
 constexpr absl::Duration kWhileLent = absl::Milliseconds(100);
-
-// As pools have it: how long a kernel of a killed borrower may still write.
-constexpr absl::Duration kQuarantine = absl::Milliseconds(100);
 
 // The bytes of a loan.
 struct Record {

@@ -34,8 +34,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "tenon/ipc/queue/queue_handle.h"
@@ -52,6 +50,7 @@
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/must.h"
 #include "tenon/shm/testing/shared_object.h"
 #include "tenon/shm/testing/two_cores.h"
 
@@ -82,15 +81,6 @@ struct Shared {
   alignas(64) SharedWord<uint64_t> pong{0};
   alignas(64) SharedWord<uint64_t> done{0};  // Rounds.
 };
-
-void Check(const absl::Status& status) {
-  TENON_CHECK(status.ok(), status.ToString());
-}
-template <typename T>
-T Must(absl::StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
-}
 
 void Await(const SharedWord<uint64_t>& word, uint64_t value) {
   while (A::Load(word, std::memory_order_acquire) != value) A::Pause();
