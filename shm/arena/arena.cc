@@ -3,6 +3,7 @@
 
 #include "tenon/shm/arena/arena.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/memory_limit.h"
 #include "tenon/shm/base/monotonic_ns.h"
+#include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
@@ -263,21 +265,25 @@ bool MayPass(const absl::Status& error) {
   return absl::IsResourceExhausted(error) || absl::IsUnavailable(error);
 }
 
-// Fails if a block can never be had, whatever is released.
+// Fails if a block can never be had, whatever is released. A caller that only
+// waits pays for no text: those of the last two checks cost less than the
+// checks.
 absl::Status CheckCanEverBeMet(const ArenaParts& parts, size_t block_bytes) {
   // No machine has less.
   constexpr size_t kAlwaysThere = size_t{16} << 20;
   if (!parts.is_of_cpu) return absl::OkStatus();
-  const std::string what =
-      absl::StrCat("a block of arena '", parts.options.name, "'");
-  TENON_RETURN_IF_ERROR(
-      CheckFileSizeLimit(block_bytes, "Allocate",
-                         absl::StrCat(what, ", ", SizeText(block_bytes))));
+  const auto what = [&] {
+    return absl::StrCat("a block of arena '", parts.options.name, "'");
+  };
+  if (ExceedsFileSizeLimit(block_bytes)) {
+    return PosixError(EFBIG, "Allocate",
+                      absl::StrCat(what(), ", ", SizeText(block_bytes)));
+  }
   if (parts.store->facts().strategy == SharingStrategy::kFileSystem) {
-    TENON_RETURN_IF_ERROR(CheckShmLimit(block_bytes, "Allocate", what));
+    TENON_RETURN_IF_ERROR(CheckShmLimit(block_bytes, "Allocate", what()));
   }
   if (block_bytes <= kAlwaysThere) return absl::OkStatus();
-  return CheckMemoryLimit(block_bytes, "Allocate()", what);
+  return CheckMemoryLimit(block_bytes, "Allocate()", what());
 }
 
 // Without a free block: makes one, or waits. Releases in other processes wake

@@ -69,13 +69,15 @@ absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
 
 }  // namespace
 
+bool ExceedsFileSizeLimit(size_t size_bytes) {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size_bytes > limit.rlim_cur;
+}
+
 absl::Status CheckFileSizeLimit(size_t size_bytes, absl::string_view call,
                                 absl::string_view what) {
-  rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size_bytes > limit.rlim_cur) {
-    return PosixError(EFBIG, call, what);
-  }
-  return absl::OkStatus();
+  return ExceedsFileSizeLimit(size_bytes) ? PosixError(EFBIG, call, what)
+                                          : absl::OkStatus();
 }
 
 absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what) {

@@ -14,11 +14,13 @@
 
 namespace tenon {
 
-// OK if RLIMIT_FSIZE of this process permits a file of `size_bytes`. Call it
-// before `call` makes a file grow: beyond the limit the kernel sends SIGXFSZ,
-// which kills. The limit is read each time, as it may change at any time.
-// `what` names the file in errors.
-// Errors: kResourceExhausted naming the limit.
+// Whether RLIMIT_FSIZE of this process permits no file of `size_bytes`. The
+// limit is read each time, as it may change at any time.
+bool ExceedsFileSizeLimit(size_t size_bytes);
+
+// Call it before `call` makes a file grow to `size_bytes`: beyond the limit the
+// kernel sends SIGXFSZ, which kills. `what` names the file in errors.
+// Errors: kResourceExhausted naming the limit if the size exceeds it.
 absl::Status CheckFileSizeLimit(size_t size_bytes, absl::string_view call,
                                 absl::string_view what);
 
