@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -165,6 +166,16 @@ absl::Status LeaveAndLive(int, Slow, Queue<int64_t> items, Event end) {
 }
 TENON_SPAWN_FUNCTION(LeaveAndLive);
 
+absl::Status LeaveInTurn(int, Queue<int64_t> items, Event gone, Event end) {
+  {
+    Queue<int64_t> left = std::move(items);
+    TENON_RETURN_IF_ERROR(left.Put(5, Watchdog()));
+  }
+  TENON_RETURN_IF_ERROR(gone.Set());
+  return end.Wait(Watchdog());
+}
+TENON_SPAWN_FUNCTION(LeaveInTurn);
+
 auto IsAlone() {
   return StatusIs(absl::StatusCode::kUnavailable,
                   HasSubstr("all others have left or died"));
@@ -195,6 +206,26 @@ TEST(QueueArgumentsTest, AChildThatLeftItsQueueIsNotAwaited) {
   EXPECT_THAT(items.Get(Watchdog()), IsAlone());
   ASSERT_THAT(end.Set(), IsOk());
   EXPECT_THAT(child.Join(Watchdog()), IsOk());
+}
+
+// Nor are two of which the second has had the slot of the first, whose pid no
+// slot shows any more.
+TEST(QueueArgumentsTest, ChildrenThatTookTurnsInASlotAreNotAwaited) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto items, Queue<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(Event end, Event::Create());
+  std::vector<Process> children;
+  for (int i = 0; i < 2; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(Event gone, Event::Create());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        Process child, StartProcess("LeaveInTurn", {}, items, gone, end));
+    ASSERT_THAT(gone.Wait(Watchdog()), IsOk());
+    children.push_back(std::move(child));
+  }
+  EXPECT_THAT(items.Get(Watchdog()), IsOkAndHolds(5));
+  EXPECT_THAT(items.Get(Watchdog()), IsOkAndHolds(5));
+  EXPECT_THAT(items.Get(Watchdog()), IsAlone());
+  ASSERT_THAT(end.Set(), IsOk());
+  for (Process& child : children) EXPECT_THAT(child.Join(Watchdog()), IsOk());
 }
 
 absl::Status NeverAdopted(int, Deadly, Channel) { return absl::OkStatus(); }
