@@ -17,11 +17,8 @@
 using namespace tenon;  // NOLINT: a program of one file.
 
 absl::Status Produce(int /*index*/, std::unique_ptr<TensorQueue> queue) {
-  TENON_ASSIGN_OR_RETURN(
-      const Tensor tensor,
-      queue->CreateTensor(kDtypeOf<float>, {1'000'000}, Deadline::Never()));
-  TENON_RETURN_IF_ERROR(tensor.Fill(1.0f));
-  return queue->Put(tensor, Deadline::Never());
+  TENON_ASSIGN_OR_RETURN(const Tensor ones, Tensor::Full({1'000'000}, 1.0f));
+  return queue->Put(ones, Deadline::Never());  // Copies it into an arena.
 }
 TENON_SPAWN_FUNCTION(Produce);
 

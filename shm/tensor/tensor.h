@@ -112,6 +112,21 @@ class Tensor {
     return CopyOf(std::span(values.begin(), values.size()), shape);
   }
 
+  // A dense tensor in memory of this process, each element of which is `value`.
+  //
+  //   Tensor::Full({2, 3}, 0.5f);
+  //
+  // Errors: Create()'s.
+  template <TensorElement T>
+  static absl::StatusOr<Tensor> Full(absl::Span<const int64_t> shape,
+                                     const T& value) {
+    absl::StatusOr<Tensor> made =
+        Create(kDtypeOf<T>, shape, MemoryInit::kUninitialized);
+    if (!made.ok()) return made;
+    if (absl::Status filled = made->Fill(value); !filled.ok()) return filled;
+    return made;
+  }
+
   // CreateShared() with a copy of `bytes`, the elements in row-major order: at
   // the speed of pwrite(), about twice that of CreateShared() and a copy.
   // `bytes` may be shared memory; peers that write it meanwhile cause a

@@ -74,6 +74,22 @@ TEST(TensorTest, IsZeroedAndPrivate) {
               testing::AllOf(SizeIs(12), Each(0.0f)));
 }
 
+TEST(TensorTest, FullHasTheValueInEachElement) {
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor halves, Tensor::Full({3, 5}, 0.5f));
+  EXPECT_FALSE(halves.is_shared());
+  EXPECT_THAT(halves.spec().shape(), ElementsAre(3, 5));
+  EXPECT_THAT(halves.data<const float>().value(), Each(0.5f));
+  // Large ones are in pages of their own.
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor large,
+                             Tensor::Full({1 << 20}, int64_t{-7}));
+  EXPECT_THAT(large.data<const int64_t>().value(), Each(-7));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor scalar, Tensor::Full({}, uint8_t{9}));
+  EXPECT_EQ(*scalar.at<const uint8_t>({}).value(), 9);
+  EXPECT_THAT(Tensor::Full({0}, 1.0), IsOk());
+  EXPECT_THAT(Tensor::Full({-1}, 1.0),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(TensorTest, SharedIsZeroedAndShared) {
   for (const SegmentKind kind :
        {SegmentKind::kSharedWritable, SegmentKind::kOwnerWritten}) {
