@@ -4,7 +4,7 @@
 // The other process of wire_test.cc, its child, and its loader's worker: joins
 // the object of its descriptors from 3 on, uses it, and prints the status.
 //
-//   wire_peer channel|ring|queue|tensor_queue|arena
+//   wire_peer channel|ring|queue|tensor_queue|device_tensor|arena
 //   wire_peer names SOCKET
 
 #include <sys/stat.h>
@@ -103,6 +103,16 @@ absl::Status UseTensorQueue() {
   return queue->Put(TensorMessage().Add(*first + 1), Soon());
 }
 
+// Of a CUDA tensor, by the driver of $TENON_LIBCUDA.
+absl::Status UseDeviceTensor() {
+  QueueHandle handle = {.bytes = BytesOfHandle(), .fds = FdsOfHandle()};
+  TENON_ASSIGN_OR_RETURN(auto queue, TensorQueue::Open(std::move(handle)));
+  TENON_ASSIGN_OR_RETURN(const Tensor there, queue->GetTensor(Soon()));
+  TENON_ASSIGN_OR_RETURN(const Tensor here, there.ToCpu());
+  TENON_ASSIGN_OR_RETURN(const int64_t* first, here.at<const int64_t>({0}));
+  return queue->Put(TensorMessage().Add(*first + 1), Soon());
+}
+
 absl::Status UseRing() {
   TENON_ASSIGN_OR_RETURN(
       RingOffer offer, RingOffer::FromMessage(BytesOfHandle(), FdsOfHandle()));
@@ -123,10 +133,11 @@ absl::Status Use(absl::string_view what, const std::string& socket) {
   if (what == "queue") return UseQueue();
   if (what == "ring") return UseRing();
   if (what == "tensor_queue") return UseTensorQueue();
+  if (what == "device_tensor") return UseDeviceTensor();
   if (what == "arena") return UseArena();
   if (what == "names") return AttachToNames(socket);
   return absl::InvalidArgumentError(
-      "want channel, ring, queue, tensor_queue, arena or names");
+      "want channel, ring, queue, tensor_queue, device_tensor, arena or names");
 }
 
 absl::Status Live(int /*index*/) { return absl::OkStatus(); }

@@ -16,11 +16,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,6 +31,9 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/cuda_ipc/device_loan_testing.h"
+#include "tenon/cuda_ipc/driver.h"
+#include "tenon/cuda_ipc/fake/fake_driver.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
@@ -236,6 +241,58 @@ class TensorQueueHost final : public Host {
       TensorQueue::Create({.wait_when_alone = true}, {.arena = *arena_});
 };
 
+// A tensor in memory of cuMemAlloc that another library has allocated. Its
+// lender is a process for each meeting, as a driver has threads.
+class LoanHost final : public Host {
+ public:
+  LoanHost() { fake_.SetEnvironment(); }
+  std::string Meet(const std::string& program) override {
+    absl::StatusOr<QueueHandle> handle = (*queue_)->Share();
+    EXPECT_THAT(handle, IsOk());
+    auto lender =
+        ForkedChild::Fork({.name = "lender", .watchdog = absl::Seconds(100)},
+                          [&](const Reporter&) { Lend(*std::move(handle)); });
+    EXPECT_THAT(lender, IsOk());
+    const std::string status =
+        JoinQueue(program, "device_tensor", (*queue_)->Share());
+    if (program == Same()) {
+      const absl::StatusOr<TensorMessage> reply = (*queue_)->Get(Soon());
+      EXPECT_THAT(reply, IsOk());
+      EXPECT_THAT(reply->integer(0), IsOkAndHolds(8));
+    }
+    EXPECT_TRUE(lender->EndsWell());
+    return status;
+  }
+
+ private:
+  void Lend(QueueHandle handle) {
+    fake_.Reset(fake_.settings());
+    ASSERT_THAT(cuda_ipc::GetDriver(), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(const auto queue,
+                               TensorQueue::Open(std::move(handle)));
+    std::atomic<bool> freed = false;
+    {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const auto memory,
+          cuda_ipc::LibraryMemory::Create(4096, [&] { freed = true; }));
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, memory.Numbers(0, 512));
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor sevens,
+                                 Tensor::Full({512}, int64_t{7}));
+      ASSERT_THAT(tensor.CopyFrom(sevens), IsOk());
+      ASSERT_THAT(queue->Put(tensor, Soon()), IsOk());
+    }
+    // The receiver has dropped the message, or the tensor.
+    EXPECT_TRUE(Becomes([&] {
+      TensorQueue::Reap();
+      return freed.load();
+    }));
+  }
+
+  cuda_ipc::FakeDriver fake_;
+  const absl::StatusOr<std::unique_ptr<TensorQueue>> queue_ =
+      TensorQueue::Create({.wait_when_alone = true});
+};
+
 class ArenaHost final : public Host {
  public:
   std::string Meet(const std::string& program) override {
@@ -364,6 +421,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Meeting{"names", &Make<NamesHost>, &OtherMessages},
                     Meeting{"tensor_queue", &Make<TensorQueueHost>,
                             &OtherMessages},
+                    Meeting{"device_loan", &Make<LoanHost>, &OtherMessages},
                     Meeting{"child", &Make<ChildHost>, &OtherMessages},
                     Meeting{"loader", &Make<LoaderHost>, &OtherMessages}),
     [](const auto& meeting) { return std::string(meeting.param.name); });
