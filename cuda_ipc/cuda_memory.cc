@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -73,19 +74,26 @@ absl::StatusOr<const DeviceContext*> CudaMemory::Of(
   return devices->Get(device.device_id);
 }
 
-absl::Status CudaMemory::Copy(const To& to, const From& from,
-                              size_t bytes) const {
+absl::Status CudaMemory::Copy(const To& to, const From& from) const {
+  const size_t bytes = from.bytes.size();
+  if (to.bytes.size() != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Copy(): ", to.bytes.size(), " bytes of ",
+                     DeviceName(to.device), " for ", bytes, " bytes of ",
+                     DeviceName(from.device), "; want the same size"));
+  }
+  const CUdeviceptr there = AddressOf(to.bytes.data());
   if (IsOnCpu(from.device)) {
     TENON_ASSIGN_OR_RETURN(const DeviceContext* const device, Of(to.device));
-    return CopyToDevice(*device, AddressOf(to.address), from.address, bytes);
+    return CopyToDevice(*device, there, from.bytes);
   }
   TENON_ASSIGN_OR_RETURN(const DeviceContext* const device, Of(from.device));
   if (IsOnCpu(to.device)) {
-    return CopyToHost(*device, to.address, AddressOf(from.address), bytes);
+    return CopyToHost(*device, to.bytes, AddressOf(from.bytes.data()));
   }
-  TENON_ASSIGN_OR_RETURN(const DeviceContext* const there, Of(to.device));
-  return CopyBetweenDevices(*there, AddressOf(to.address), *device,
-                            AddressOf(from.address), bytes);
+  TENON_ASSIGN_OR_RETURN(const DeviceContext* const other, Of(to.device));
+  return CopyBetweenDevices(*other, there, *device,
+                            AddressOf(from.bytes.data()), bytes);
 }
 
 // The caller has checked that this process is not a forked child, where another
@@ -184,12 +192,11 @@ absl::StatusOr<size_t> CudaMemory::Trim() const {
 }
 
 absl::Status CudaMemory::CheckLent(const DLDevice& device,
-                                   const std::byte* address,
-                                   size_t bytes) const {
+                                   std::span<const std::byte> bytes) const {
   TENON_ASSIGN_OR_RETURN(const DeviceContext* const context, Of(device));
   return context->Run([&]() -> absl::Status {
-    TENON_RETURN_IF_ERROR(CheckOn(*context, AddressOf(address)));
-    return CheckOn(*context, AddressOf(address) + (bytes - 1));
+    TENON_RETURN_IF_ERROR(CheckOn(*context, AddressOf(bytes.data())));
+    return CheckOn(*context, AddressOf(&bytes.back()));
   });
 }
 

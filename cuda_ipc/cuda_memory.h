@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -37,16 +38,15 @@ class CudaMemory final : public DeviceMemory {
   // For tests. Not owned.
   explicit CudaMemory(DeviceContexts* devices) : devices_(devices) {}
 
-  absl::Status Copy(const To& to, const From& from,
-                    size_t bytes) const override;
+  absl::Status Copy(const To& to, const From& from) const override;
   // In an arena of this process, one for each device, so that the memory can be
   // sent, and its release makes no driver call.
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(
       const DLDevice& device, size_t bytes) const override;
   // Whether the first and the last byte are on the device. What is between them
   // may be of several mappings, as PyTorch's expandable segments are.
-  absl::Status CheckLent(const DLDevice& device, const std::byte* address,
-                         size_t bytes) const override;
+  absl::Status CheckLent(const DLDevice& device,
+                         std::span<const std::byte> bytes) const override;
 
   // Memory of cuMemAlloc, by a legacy handle (internal/legacy_loans.h).
   absl::StatusOr<std::shared_ptr<Storage>> Lend(

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,24 +47,31 @@ class CudaMemoryTest : public DeviceTest {
   // The driver's next reset finds nothing that a thread would unmap later.
   void TearDown() override { EXPECT_THAT(memory_->Trim(), IsOk()); }
 
-  std::byte* Here() { return reinterpret_cast<std::byte*>(here_.data()); }
+  std::span<std::byte> Here() {
+    return std::as_writable_bytes(std::span(here_));
+  }
+
+  // The first ones; a block may have more.
+  static absl::StatusOr<std::span<std::byte>> BytesOf(const Storage& memory,
+                                                      size_t size) {
+    TENON_ASSIGN_OR_RETURN(std::byte* const first, memory.Address());
+    return std::span(first, size);
+  }
 
   // To a device, to another place of it, to another device, and back.
   absl::Status RoundTrip() {
     TENON_ASSIGN_OR_RETURN(const auto first, memory_->Allocate(kGpu, kCopied));
     TENON_ASSIGN_OR_RETURN(const auto second, memory_->Allocate(kGpu, kCopied));
     TENON_ASSIGN_OR_RETURN(const auto far, memory_->Allocate(kOther, kCopied));
-    TENON_ASSIGN_OR_RETURN(std::byte* const a, first->Address());
-    TENON_ASSIGN_OR_RETURN(std::byte* const b, second->Address());
-    TENON_ASSIGN_OR_RETURN(std::byte* const c, far->Address());
-    TENON_RETURN_IF_ERROR(
-        memory_->Copy({kGpu, a}, {kCpuDevice, Here()}, kCopied));
-    TENON_RETURN_IF_ERROR(memory_->Copy({kGpu, b}, {kGpu, a}, kCopied));
-    TENON_RETURN_IF_ERROR(memory_->Copy({kOther, c}, {kGpu, b}, kCopied));
+    TENON_ASSIGN_OR_RETURN(const auto a, BytesOf(*first, kCopied));
+    TENON_ASSIGN_OR_RETURN(const auto b, BytesOf(*second, kCopied));
+    TENON_ASSIGN_OR_RETURN(const auto c, BytesOf(*far, kCopied));
+    TENON_RETURN_IF_ERROR(memory_->Copy({kGpu, a}, {kCpuDevice, Here()}));
+    TENON_RETURN_IF_ERROR(memory_->Copy({kGpu, b}, {kGpu, a}));
+    TENON_RETURN_IF_ERROR(memory_->Copy({kOther, c}, {kGpu, b}));
     back_.assign(kCopied, 0);
-    return memory_->Copy(
-        {kCpuDevice, reinterpret_cast<std::byte*>(back_.data())}, {kOther, c},
-        kCopied);
+    return memory_->Copy({kCpuDevice, std::as_writable_bytes(std::span(back_))},
+                         {kOther, c});
   }
 
   std::unique_ptr<CudaMemory> memory_;
@@ -136,30 +144,40 @@ TEST_F(CudaMemoryTest, KnowsItsAddresses) {
   const auto made = DeviceAllocation::Create(*gpu_, 2 * kPage);
   ASSERT_THAT(made, IsOk());
   auto* const first = reinterpret_cast<std::byte*>(made->address());
-  EXPECT_THAT(memory_->CheckLent(kGpu, first, 2 * kPage), IsOk());
-  EXPECT_THAT(memory_->CheckLent(kGpu, first + kPage, 1), IsOk());
-  for (const auto& [address, bytes] :
-       {std::pair(first, 2 * kPage + 1), std::pair(first - 1, size_t{1}),
-        std::pair(Here(), size_t{1})}) {
-    EXPECT_THAT(memory_->CheckLent(kGpu, address, bytes),
+  EXPECT_THAT(memory_->CheckLent(kGpu, {first, 2 * kPage}), IsOk());
+  EXPECT_THAT(memory_->CheckLent(kGpu, {first + kPage, 1}), IsOk());
+  for (const std::span<std::byte> bytes :
+       {std::span(first, 2 * kPage + 1), std::span(first - 1, 1),
+        Here().first(1)}) {
+    EXPECT_THAT(memory_->CheckLent(kGpu, bytes),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr("is not of the driver's memory")));
   }
   EXPECT_THAT(
-      memory_->CheckLent(kOther, first, 1),
+      memory_->CheckLent(kOther, {first, 1}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is on cuda:0")));
-  EXPECT_THAT(memory_->CheckLent({kDLCUDA, 9}, first, 1),
+  EXPECT_THAT(memory_->CheckLent({kDLCUDA, 9}, {first, 1}),
               StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(CudaMemoryTest, BothSpansOfACopyHaveTheSameSize) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto storage, memory_->Allocate(kGpu, 100));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto there, BytesOf(*storage, 100));
+  EXPECT_THAT(memory_->Copy({kGpu, there}, {kCpuDevice, Here().first(99)}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("100 bytes of cuda:0 for 99 bytes of cpu")));
 }
 
 TEST_F(CudaMemoryTest, IsInertInAForkedChild) {
   auto storage = memory_->Allocate(kGpu, 100).value();
+  const std::span<std::byte> there = BytesOf(*storage, 100).value();
   EXPECT_TRUE(PassesInChild(
       [&] {
         EXPECT_THAT(memory_->Allocate(kGpu, 100),
                     StatusIs(absl::StatusCode::kFailedPrecondition));
-        EXPECT_THAT(memory_->Copy({kGpu, nullptr}, {kCpuDevice, Here()}, 100),
-                    StatusIs(absl::StatusCode::kFailedPrecondition));
+        EXPECT_THAT(
+            memory_->Copy({kGpu, there}, {kCpuDevice, Here().first(100)}),
+            StatusIs(absl::StatusCode::kFailedPrecondition));
         EXPECT_THAT(memory_->Trim(),
                     StatusIs(absl::StatusCode::kFailedPrecondition,
                              HasSubstr("inherited by fork()")));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -50,14 +51,16 @@ class DeviceAllocationTest : public DeviceTest {
   }
   uint32_t Read(const DeviceAllocation& memory) {
     uint32_t value = 0;
-    EXPECT_THAT(CopyToHost(*gpu_, &value, memory.address(), sizeof(value)),
+    EXPECT_THAT(CopyToHost(*gpu_, std::as_writable_bytes(std::span(&value, 1)),
+                           memory.address()),
                 IsOk());
     return value;
   }
   // 0 without the fake, which counts them.
   size_t HeldBytes() const { return has_fake() ? fake_.HeldBytes(0) : 0; }
   absl::Status Write(const DeviceAllocation& memory, uint32_t value) {
-    return CopyToDevice(*gpu_, memory.address(), &value, sizeof(value));
+    return CopyToDevice(*gpu_, memory.address(),
+                        std::as_bytes(std::span(&value, 1)));
   }
 };
 
@@ -140,7 +143,8 @@ TEST_F(DeviceAllocationTest, PeersAccessWhatIsMappedOnceTheyAreAllowed) {
   EXPECT_THAT(read_from(*other_, memory.address()), IsOkAndHolds(7u));
   EXPECT_THAT(read_from(*other_, same.address()), IsOkAndHolds(7u));
   const uint32_t eight = 8;
-  EXPECT_THAT(CopyToDevice(*other_, memory.address(), &eight, sizeof(eight)),
+  EXPECT_THAT(CopyToDevice(*other_, memory.address(),
+                           std::as_bytes(std::span(&eight, 1))),
               IsOk());
   EXPECT_EQ(Read(memory), 8);
   // Not the other way round; the process's work on devices ends with it.

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -36,18 +37,20 @@ absl::Status Finish(const DeviceContext& device, size_t bytes,
 }  // namespace
 
 absl::Status CopyToDevice(const DeviceContext& device, CUdeviceptr to,
-                          const void* from, size_t bytes) {
+                          std::span<const std::byte> from) {
   const TraceRange range("CopyToDevice");
-  return Finish(device, bytes, "cuMemcpyHtoDAsync", [&](CUstream stream) {
-    return device.driver().cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
+  return Finish(device, from.size(), "cuMemcpyHtoDAsync", [&](CUstream stream) {
+    return device.driver().cuMemcpyHtoDAsync_v2(to, from.data(), from.size(),
+                                                stream);
   });
 }
 
-absl::Status CopyToHost(const DeviceContext& device, void* to, CUdeviceptr from,
-                        size_t bytes) {
+absl::Status CopyToHost(const DeviceContext& device, std::span<std::byte> to,
+                        CUdeviceptr from) {
   const TraceRange range("CopyToHost");
-  return Finish(device, bytes, "cuMemcpyDtoHAsync", [&](CUstream stream) {
-    return device.driver().cuMemcpyDtoHAsync_v2(to, from, bytes, stream);
+  return Finish(device, to.size(), "cuMemcpyDtoHAsync", [&](CUstream stream) {
+    return device.driver().cuMemcpyDtoHAsync_v2(to.data(), from, to.size(),
+                                                stream);
   });
 }
 

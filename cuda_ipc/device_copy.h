@@ -3,7 +3,8 @@
 
 // Synchronous copies and fills of device memory.
 //
-//   TENON_RETURN_IF_ERROR(CopyToDevice(*gpu, memory.address(), pixels, bytes));
+//   TENON_RETURN_IF_ERROR(
+//       CopyToDevice(*gpu, memory.address(), std::as_bytes(pixels)));
 //
 // Each call enqueues to a stream of Tenon's own (DeviceContext::CopyStream())
 // and waits for it. It is ordered with no stream of the user: work that wrote
@@ -18,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "absl/status/status.h"
 #include "tenon/cuda_ipc/cuda_api.h"
@@ -26,9 +28,9 @@
 namespace tenon::cuda_ipc {
 
 absl::Status CopyToDevice(const DeviceContext& device, CUdeviceptr to,
-                          const void* from, size_t bytes);
-absl::Status CopyToHost(const DeviceContext& device, void* to, CUdeviceptr from,
-                        size_t bytes);
+                          std::span<const std::byte> from);
+absl::Status CopyToHost(const DeviceContext& device, std::span<std::byte> to,
+                        CUdeviceptr from);
 // The devices may be the same one. The driver copies between devices without
 // access to each other's memory by way of the host.
 absl::Status CopyBetweenDevices(const DeviceContext& to_device, CUdeviceptr to,

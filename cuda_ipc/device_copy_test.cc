@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,11 +37,15 @@ class DeviceCopyTest : public DeviceTest {
     EXPECT_THAT(memory, IsOk());
     return *std::move(memory);
   }
+  std::span<std::byte> Bytes() {
+    return std::as_writable_bytes(std::span(bytes_));
+  }
   std::vector<uint8_t> Read(const DeviceAllocation& memory) {
     std::vector<uint8_t> bytes(kBytes);
-    EXPECT_THAT(CopyToHost(memory.device(), bytes.data(), memory.address(),
-                           bytes.size()),
-                IsOk());
+    EXPECT_THAT(
+        CopyToHost(memory.device(), std::as_writable_bytes(std::span(bytes)),
+                   memory.address()),
+        IsOk());
     return bytes;
   }
 
@@ -53,8 +58,7 @@ TEST_F(DeviceCopyTest, CopiesAreDoneWhenTheyReturn) {
   const DeviceAllocation memory = Memory(gpu_);
   const DeviceAllocation second = Memory(gpu_);
   const DeviceAllocation far = Memory(other_);
-  ASSERT_THAT(CopyToDevice(*gpu_, memory.address(), bytes_.data(), kBytes),
-              IsOk());
+  ASSERT_THAT(CopyToDevice(*gpu_, memory.address(), Bytes()), IsOk());
   EXPECT_EQ(Read(memory), bytes_);
   ASSERT_THAT(CopyBetweenDevices(*gpu_, second.address(), *gpu_,
                                  memory.address(), kBytes),
@@ -80,7 +84,7 @@ TEST_F(DeviceCopyTest, TheOwnStreamIsMadeOnceAndNoOtherIsWaitedFor) {
                                       kCuStreamWaitValueEq),
             CUDA_SUCCESS);
   const uint64_t made = fake_.Calls("cuStreamCreate");
-  ASSERT_THAT(CopyToDevice(*gpu_, memory.address() + 64, bytes_.data(), 100),
+  ASSERT_THAT(CopyToDevice(*gpu_, memory.address() + 64, Bytes().first(100)),
               IsOk());
   EXPECT_EQ(d_.cuStreamQuery(stuck), CUDA_ERROR_NOT_READY);
   EXPECT_EQ(fake_.Calls("cuStreamCreate"), made);
@@ -100,8 +104,13 @@ TEST_F(DeviceCopyTest, ThreadsCopyAtTheSameTime) {
       const CUdeviceptr mine = memory.address() + 4096 * i;
       for (uint32_t round = 0; round < 20; ++round) {
         uint32_t read = ~round;
-        EXPECT_THAT(CopyToDevice(*gpu_, mine, &round, sizeof(round)), IsOk());
-        EXPECT_THAT(CopyToHost(*gpu_, &read, mine, sizeof(read)), IsOk());
+        EXPECT_THAT(
+            CopyToDevice(*gpu_, mine, std::as_bytes(std::span(&round, 1))),
+            IsOk());
+        EXPECT_THAT(
+            CopyToHost(*gpu_, std::as_writable_bytes(std::span(&read, 1)),
+                       mine),
+            IsOk());
         EXPECT_EQ(read, round);
       }
     });
@@ -111,13 +120,13 @@ TEST_F(DeviceCopyTest, ThreadsCopyAtTheSameTime) {
 
 TEST_F(DeviceCopyTest, NoBytesCostNoCall) {
   const uint64_t before = fake_.AllCalls();
-  EXPECT_THAT(CopyToDevice(*gpu_, 0, nullptr, 0), IsOk());
+  EXPECT_THAT(CopyToDevice(*gpu_, 0, {}), IsOk());
   EXPECT_THAT(FillDevice(*gpu_, 0, 0, 0), IsOk());
   EXPECT_EQ(fake_.AllCalls(), before);
 }
 
 TEST_F(DeviceCopyTest, AnAddressWithoutMemoryIsInvalid) {
-  EXPECT_THAT(CopyToDevice(*gpu_, 4096, bytes_.data(), 1),
+  EXPECT_THAT(CopyToDevice(*gpu_, 4096, Bytes().first(1)),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("cuMemcpyHtoDAsync(device 0)")));
 }
@@ -133,10 +142,10 @@ TEST_F(DeviceCopyTest, EachCallThatFailsIsAnErrorAndNothingIsLost) {
     return entries;
   };
   FailEachCall(with("cuMemcpyHtoDAsync_v2"), [&] {
-    return CopyToDevice(*gpu_, memory.address(), bytes_.data(), 8);
+    return CopyToDevice(*gpu_, memory.address(), Bytes().first(8));
   });
   FailEachCall(with("cuMemcpyDtoHAsync_v2"), [&] {
-    return CopyToHost(*gpu_, bytes_.data(), memory.address(), 8);
+    return CopyToHost(*gpu_, Bytes().first(8), memory.address());
   });
   FailEachCall(with("cuMemcpyDtoDAsync_v2"), [&] {
     return CopyBetweenDevices(*gpu_, memory.address(), *gpu_,

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_allocation.h"
@@ -37,7 +38,7 @@ extern LegacyImports legacy;
 extern LegacyHandle handle;
 extern CUdeviceptr address;
 extern size_t bytes;
-extern const void* pixels;
+extern std::span<const float> pixels;
 extern UniqueFd fd;
 extern Tensor tensor;
 extern Tensor image;

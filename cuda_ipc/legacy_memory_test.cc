@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,12 +70,15 @@ class LegacyMemoryTest : public DeviceTest {
   }
   uint32_t Read(const LegacyMemory& memory) {
     uint32_t value = 0;
-    EXPECT_THAT(CopyToHost(*gpu_, &value, memory.address(), sizeof(value)),
+    EXPECT_THAT(CopyToHost(*gpu_, std::as_writable_bytes(std::span(&value, 1)),
+                           memory.address()),
                 IsOk());
     return value;
   }
   void Write(CUdeviceptr address, uint32_t value) {
-    EXPECT_THAT(CopyToDevice(*gpu_, address, &value, sizeof(value)), IsOk());
+    EXPECT_THAT(
+        CopyToDevice(*gpu_, address, std::as_bytes(std::span(&value, 1))),
+        IsOk());
   }
 
   // Runs `importer` in a process that receives the handles of allocations with

@@ -192,7 +192,7 @@ class Receipt {
 absl::Status CheckDevice(const DeviceMemory& memory, const Storage& opened) {
   TENON_ASSIGN_OR_RETURN(const std::byte* const address, opened.Address());
   const absl::Status lent =
-      memory.CheckLent(opened.device(), address, opened.size_bytes());
+      memory.CheckLent(opened.device(), {address, opened.size_bytes()});
   if (!absl::IsInvalidArgument(lent)) return lent;
   return Malformed("device_uuid or storage_device",
                    absl::StrCat("names cuda:", opened.device().device_id,

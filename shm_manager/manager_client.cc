@@ -126,8 +126,7 @@ absl::StatusOr<ManagerClient> ManagerClient::Attach(
         StartManager(options.program, path, options.idle_exit, deadline));
     // A daemon that exits at once is not started without a pause.
     TENON_RETURN_IF_ERROR(
-        PollUntil(nullptr, 0, Earlier(deadline, Deadline::After(kPause)))
-            .status());
+        PollUntil({}, Earlier(deadline, Deadline::After(kPause))).status());
   }
 }
 
@@ -144,7 +143,7 @@ absl::StatusOr<ManagerReply> ManagerClient::Ask(const ManagerRequest& request,
     if (!sent.ok() && !absl::IsUnavailable(sent)) return sent;
     // A reply is not there yet: one call less than to try first.
     pollfd fd = {.fd = channel_->fd(), .events = POLLIN, .revents = 0};
-    TENON_RETURN_IF_ERROR(PollUntil(&fd, 1, deadline).status());
+    TENON_RETURN_IF_ERROR(PollUntil({&fd, 1}, deadline).status());
     TENON_ASSIGN_OR_RETURN(const Message message,
                            channel_->Receive(deadline, 0));
     return ParseManagerReply(message.bytes);

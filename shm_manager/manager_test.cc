@@ -506,7 +506,7 @@ TEST_F(ManagerTest, AKilledDaemonCostsNothing) {
     TENON_ASSERT_OK_AND_ASSIGN(const Segment segment, CreateIn("mine"));
     daemon.Kill();
     pollfd fd = {.fd = client.fd(), .events = POLLIN, .revents = 0};
-    EXPECT_THAT(PollUntil(&fd, 1, Soon()), IsOkAndHolds(1));
+    EXPECT_THAT(PollUntil({&fd, 1}, Soon()), IsOkAndHolds(1));
     EXPECT_THAT(client.QueryStats(Soon()), StatusIs(kUnavailable));
     EXPECT_EQ(client.fd(), -1);
     EXPECT_THAT(client.QueryStats(Soon()),

@@ -100,8 +100,7 @@ absl::StatusOr<std::string> ReadUntilEnd(int fd, const PidFd& program,
   pollfd fds[] = {{.fd = program.fd(), .events = POLLIN, .revents = 0},
                   {.fd = fd, .events = POLLIN, .revents = 0}};
   for (;;) {
-    TENON_ASSIGN_OR_RETURN(const int ready,
-                           PollUntil(fds, std::size(fds), deadline));
+    TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(fds, deadline));
     if (ready == 0) {
       return absl::DeadlineExceededError(
           absl::StrCat(name, " has not begun to listen before the deadline"));

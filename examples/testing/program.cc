@@ -92,7 +92,7 @@ void Program::SignalGroup(int signal) const { kill(-pid_, signal); }
 
 bool Program::Read() {
   pollfd poll_fd = {.fd = output_fd_.get(), .events = POLLIN, .revents = 0};
-  const auto ready = PollUntil(&poll_fd, 1, Watchdog());
+  const auto ready = PollUntil({&poll_fd, 1}, Watchdog());
   if (!ready.ok() || *ready == 0) {
     SignalGroup(SIGKILL);
     Abort(absl::StrCat("the program hangs; so far: ", output_));

@@ -82,7 +82,7 @@ absl::Status WaitFor(int socket, short event, Deadline deadline) {
   pollfd fd = {.fd = socket, .events = event, .revents = 0};
   int ready = 0;
   if (!deadline.has_passed()) {
-    TENON_ASSIGN_OR_RETURN(ready, PollUntil(&fd, 1, deadline));
+    TENON_ASSIGN_OR_RETURN(ready, PollUntil({&fd, 1}, deadline));
   }
   if (ready > 0) return absl::OkStatus();
   return absl::DeadlineExceededError(
@@ -249,7 +249,8 @@ absl::StatusOr<Message> Open(absl::string_view datagram, int flags,
 // never makes. It was the end if the peer is gone and no data is left.
 absl::Status EndOrEmpty(int socket) {
   pollfd fd = {.fd = socket, .events = POLLRDHUP, .revents = 0};
-  TENON_ASSIGN_OR_RETURN(const int gone, PollUntil(&fd, 1, Deadline::Passed()));
+  TENON_ASSIGN_OR_RETURN(const int gone,
+                         PollUntil({&fd, 1}, Deadline::Passed()));
   int bytes_left = 0;
   if (ioctl(socket, FIONREAD, &bytes_left) != 0) {
     return PosixError(errno, "ioctl", "FIONREAD of a channel");

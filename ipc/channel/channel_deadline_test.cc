@@ -93,11 +93,11 @@ TEST_F(ChannelTest, BlockedReceiveContinuesWhenThePeerSends) {
 
 TEST_F(ChannelTest, ReadableInPollWhenReceiveWouldNotWait) {
   pollfd fd = {.fd = b().fd(), .events = POLLIN, .revents = 0};
-  EXPECT_THAT(PollUntil(&fd, 1, Deadline::Passed()), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({&fd, 1}, Deadline::Passed()), IsOkAndHolds(0));
   ASSERT_THAT(a().Send("", {}, Watchdog()), IsOk());
-  EXPECT_THAT(PollUntil(&fd, 1, Watchdog()), IsOkAndHolds(1));
+  EXPECT_THAT(PollUntil({&fd, 1}, Watchdog()), IsOkAndHolds(1));
   EXPECT_THAT(b().Receive(Deadline::Passed()), IsMessage(""));
-  EXPECT_THAT(PollUntil(&fd, 1, Deadline::Passed()), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({&fd, 1}, Deadline::Passed()), IsOkAndHolds(0));
 }
 
 // Interrupts this process every 100 us during its lifetime.

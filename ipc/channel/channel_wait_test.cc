@@ -65,7 +65,7 @@ TEST(ChannelWaitTest, FourWritersThroughOneWait) {
   }
   std::map<std::string, int> got;
   for (int open = kWriters; open > 0 && !HasFailure();) {
-    ASSERT_THAT(PollUntil(waited.data(), waited.size(), Watchdog()), IsOk());
+    ASSERT_THAT(PollUntil(waited, Watchdog()), IsOk());
     for (int i = 0; i < kWriters; ++i) {
       if (waited[i].revents == 0) continue;
       const auto message = writers[i].channel.Receive(Deadline::Passed());
@@ -89,11 +89,11 @@ TEST(ChannelWaitTest, OnlyReadyChannelsAreReported) {
   auto b = Channel::CreatePair().value();
   pollfd waited[] = {{a.first.fd(), POLLIN, 0}, {b.first.fd(), POLLIN, 0}};
   const absl::Time begin = absl::Now();
-  EXPECT_THAT(PollUntil(waited, 2, Deadline::After(absl::Milliseconds(30))),
+  EXPECT_THAT(PollUntil(waited, Deadline::After(absl::Milliseconds(30))),
               IsOkAndHolds(0));
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(25));
   ASSERT_THAT(a.second.Send("here", {}, Watchdog()), IsOk());
-  EXPECT_THAT(PollUntil(waited, 2, Deadline::Never()), IsOkAndHolds(1));
+  EXPECT_THAT(PollUntil(waited, Deadline::Never()), IsOkAndHolds(1));
   EXPECT_NE(waited[0].revents, 0);
   EXPECT_EQ(waited[1].revents, 0);
 }
@@ -108,12 +108,11 @@ TEST(ChannelWaitTest, TheEndOfAProcessIsOneOfThem) {
   });
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child));
   pollfd waited[] = {{pair.first.fd(), POLLIN, 0}, {process.fd(), POLLIN, 0}};
-  EXPECT_THAT(PollUntil(waited, 2, Deadline::Passed()), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil(waited, Deadline::Passed()), IsOkAndHolds(0));
   ASSERT_THAT(pair.second.Send("more", {}, Watchdog()), IsOk());
   ASSERT_THAT(gate.first.Send("end", {}, Watchdog()), IsOk());
-  EXPECT_TRUE(Becomes([&] {
-    return PollUntil(waited, 2, Deadline::Passed()).value_or(0) == 2;
-  }));
+  EXPECT_TRUE(Becomes(
+      [&] { return PollUntil(waited, Deadline::Passed()).value_or(0) == 2; }));
   EXPECT_NE(waited[0].revents, 0);
   EXPECT_NE(waited[1].revents, 0);
   EXPECT_EQ(ExitCodeOf(child), 0);
@@ -125,7 +124,7 @@ TEST(ChannelWaitTest, PollingElsewhereTakesNothing) {
   const int shared = pair.first.fd();
   const pid_t child = StartChild([&] {
     pollfd waited = {shared, POLLIN, 0};
-    EXPECT_THAT(PollUntil(&waited, 1, Watchdog()), IsOkAndHolds(1));
+    EXPECT_THAT(PollUntil({&waited, 1}, Watchdog()), IsOkAndHolds(1));
   });
   ASSERT_THAT(pair.second.Send("", {}, Watchdog()), IsOk());
   ASSERT_THAT(pair.second.Send("a", {}, Watchdog()), IsOk());
@@ -160,7 +159,7 @@ TEST(ChannelWaitTest, WhatWasSentBeforeTheEndIsThere) {
   { const UniqueFd theirs = pair.second.Release(); }
   EXPECT_EQ(ExitCodeOf(child), 0);
   pollfd waited = {pair.first.fd(), POLLIN, 0};
-  EXPECT_THAT(PollUntil(&waited, 1, Deadline::Passed()), IsOkAndHolds(1));
+  EXPECT_THAT(PollUntil({&waited, 1}, Deadline::Passed()), IsOkAndHolds(1));
   EXPECT_THAT(pair.first.Receive(Deadline::Passed()), IsMessage("last words"));
   EXPECT_THAT(pair.first.Receive(Deadline::Passed()),
               StatusIs(absl::StatusCode::kUnavailable));

@@ -43,7 +43,7 @@ class ReadingPeer {
 
   absl::Status Wait(Deadline deadline) const {
     pollfd fd = {.fd = epoll_.get(), .events = POLLIN, .revents = 0};
-    TENON_RETURN_IF_ERROR(PollUntil(&fd, 1, deadline).status());
+    TENON_RETURN_IF_ERROR(PollUntil({&fd, 1}, deadline).status());
     epoll_event event;
     // A signal only causes one more check.
     epoll_wait(epoll_.get(), &event, 1, 0);

@@ -205,7 +205,7 @@ absl::StatusOr<int> Doorbell::Poll(bool with_bell, Deadline deadline) {
   polled_[0].fd = with_bell ? bell_.get() : -1;
   polled_[0].revents = 0;
   const int64_t begin_ns = deadline.has_passed() ? 0 : MonotonicNs();
-  auto events = PollUntil(polled_.data(), polled_.size(), deadline);
+  auto events = PollUntil(polled_, deadline);
   if (begin_ns != 0) {
     counts_.asleep_ns += static_cast<uint64_t>(MonotonicNs() - begin_ns);
   }

@@ -79,7 +79,7 @@ absl::StatusOr<PeerProcess> AwaitHello(absl::string_view name, int socket,
                            TakeHello(socket, options));
     if (peer) return *std::move(peer);
     pollfd fd = {.fd = socket, .events = POLLIN, .revents = 0};
-    TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&fd, 1, deadline));
+    TENON_ASSIGN_OR_RETURN(const int ready, PollUntil({&fd, 1}, deadline));
     if (ready == 0) return TooLate(name);
   }
 }
@@ -124,8 +124,7 @@ absl::StatusOr<Channel> Connect(absl::string_view address, Deadline deadline,
         TryToConnect(address, where, self, deadline, options, &dropped);
     if (channel.ok() || !dropped || deadline.has_passed()) return channel;
     TENON_RETURN_IF_ERROR(
-        PollUntil(nullptr, 0, Earlier(deadline, Deadline::After(pause)))
-            .status());
+        PollUntil({}, Earlier(deadline, Deadline::After(pause))).status());
     pause = std::min(2 * pause, kLongestPause);
   }
 }

@@ -108,7 +108,7 @@ absl::StatusOr<PeerProcess> AwaitHello(int socket,
                            TakeHello(socket, options));
     if (peer) return *std::move(peer);
     pollfd fd = {.fd = socket, .events = POLLIN, .revents = 0};
-    TENON_RETURN_IF_ERROR(PollUntil(&fd, 1, deadline).status());
+    TENON_RETURN_IF_ERROR(PollUntil({&fd, 1}, deadline).status());
     if (deadline.has_passed()) return absl::DeadlineExceededError("no hello");
   }
 }
@@ -376,7 +376,7 @@ TEST_P(HandshakeTest, HoldsAcrossPidNamespaces) {
   // The listening process is not a child.
   pollfd connected = {.fd = listener.fd(), .events = POLLIN, .revents = 0};
   absl::StatusOr<int> ready =
-      PollUntil(&connected, 1, Deadline::After(absl::Seconds(10)));
+      PollUntil({&connected, 1}, Deadline::After(absl::Seconds(10)));
   ASSERT_THAT(ready, IsOk());
   if (*ready == 0) {
     EXPECT_EQ(ExitCodeOf(child), kSkipped);

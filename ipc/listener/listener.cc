@@ -239,7 +239,7 @@ absl::StatusOr<Channel> Listener::State::Accept(Deadline deadline) {
     } else if (was_idle) {
       pollfd fd = {.fd = epoll_.get(), .events = POLLIN, .revents = 0};
       TENON_RETURN_IF_ERROR(
-          PollUntil(&fd, 1, Earlier(deadline, NextExpiry())).status());
+          PollUntil({&fd, 1}, Earlier(deadline, NextExpiry())).status());
     }
   }
   return NoConnection();

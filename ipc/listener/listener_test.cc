@@ -181,18 +181,18 @@ TEST_P(ListenerTest, ConnectWaitsUntilItsDeadline) {
 TEST_P(ListenerTest, DescriptorIsReadableWhenAProcessConnects) {
   TENON_ASSERT_OK_AND_ASSIGN(Listener listener, Create());
   pollfd fd = {.fd = listener.fd(), .events = POLLIN, .revents = 0};
-  EXPECT_THAT(PollUntil(&fd, 1, Deadline::Passed()), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({&fd, 1}, Deadline::Passed()), IsOkAndHolds(0));
   std::thread client([name = listener.name()] {
     EXPECT_THAT(Connect(name, Watchdog()), IsOk());
   });
   std::optional<Channel> channel;
   while (!channel && !HasFailure()) {
-    EXPECT_THAT(PollUntil(&fd, 1, Watchdog()), IsOkAndHolds(1));
+    EXPECT_THAT(PollUntil({&fd, 1}, Watchdog()), IsOkAndHolds(1));
     absl::StatusOr<Channel> accepted = listener.Accept(Deadline::Passed());
     if (accepted.ok()) channel = *std::move(accepted);
   }
   client.join();
-  EXPECT_THAT(PollUntil(&fd, 1, Deadline::Passed()), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({&fd, 1}, Deadline::Passed()), IsOkAndHolds(0));
 }
 
 TEST_P(ListenerTest, TheListenerIsGone) {
@@ -213,7 +213,7 @@ TEST_P(ListenerTest, AWaiterIsToldThatTheListenerIsGone) {
                 StatusIs(GetParam() ? kNotFound : kUnavailable));
   });
   pollfd fd = {.fd = listener->fd(), .events = POLLIN, .revents = 0};
-  EXPECT_THAT(PollUntil(&fd, 1, Watchdog()), IsOkAndHolds(1));
+  EXPECT_THAT(PollUntil({&fd, 1}, Watchdog()), IsOkAndHolds(1));
   listener.reset();
   client.join();
 }
@@ -305,7 +305,7 @@ TEST(ListenerAdoptTest, VouchesForTheAdopterAlsoToThoseInTheQueue) {
       EXPECT_EQ(absl::StrCat(channel.peer()->pid), said.bytes);
     });
     pollfd fd = {.fd = listening.get(), .events = POLLIN, .revents = 0};
-    EXPECT_THAT(PollUntil(&fd, 1, Watchdog()), IsOkAndHolds(1));
+    EXPECT_THAT(PollUntil({&fd, 1}, Watchdog()), IsOkAndHolds(1));
     const pid_t server = StartChild([&] {
       TENON_ASSERT_OK_AND_ASSIGN(Listener listener,
                                  Listener::Adopt(std::move(listening)));
@@ -348,7 +348,7 @@ TEST(ListenerAdoptTest, ClosesTheWholeQueue) {
                              Listener::Adopt(std::move(listening)));
   for (const UniqueFd& fd : queued) {
     pollfd poll_fd = {.fd = fd.get(), .events = POLLIN, .revents = 0};
-    EXPECT_THAT(PollUntil(&poll_fd, 1, Deadline::Passed()), IsOkAndHolds(1));
+    EXPECT_THAT(PollUntil({&poll_fd, 1}, Deadline::Passed()), IsOkAndHolds(1));
   }
 }
 

@@ -60,8 +60,7 @@ absl::Status Lock(int directory, const std::string& path) {
           absl::StrCat("another process has held the lock of ", path,
                        " for a second, as during the creation of a listener"));
     }
-    TENON_RETURN_IF_ERROR(
-        PollUntil(nullptr, 0, Deadline::After(kLockPause)).status());
+    TENON_RETURN_IF_ERROR(PollUntil({}, Deadline::After(kLockPause)).status());
   }
   return absl::OkStatus();
 }

@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "tenon/shm/base/duplicate_fd.h"
+#include "tenon/shm/base/poll_all.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
-#include "tenon/shm/ledger/poll_all.h"
 
 namespace tenon {
 void QueueGuests::Add(pid_t pid, int end_fd) {
@@ -44,7 +43,7 @@ void QueueGuests::ForgetEnded() {
   for (const Guest& guest : living_) {
     ends.push_back({.fd = guest.end.get(), .events = POLLIN, .revents = 0});
   }
-  if (PollAll(absl::MakeSpan(ends)) == 0) return;
+  if (PollAll(ends) == 0) return;
   std::vector<Guest> living;
   for (size_t i = 0; i < ends.size(); ++i) {
     if (ends[i].revents == 0) {

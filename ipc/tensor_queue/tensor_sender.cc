@@ -159,8 +159,7 @@ absl::Status TensorSender::Trim() {
 absl::Status TensorSender::WaitForTaken(uint64_t taken, Deadline deadline) {
   if (queue_->taken() != taken) return absl::OkStatus();
   TENON_RETURN_IF_ERROR(
-      PollUntil(nullptr, 0, Earlier(deadline, Deadline::After(kRecheck)))
-          .status());
+      PollUntil({}, Earlier(deadline, Deadline::After(kRecheck))).status());
   TENON_ASSIGN_OR_RETURN(const bool alone, queue_->IsAlone());
   // The last one may have taken messages just before it left.
   if (!alone || queue_->taken() != taken) return absl::OkStatus();

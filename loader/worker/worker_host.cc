@@ -93,7 +93,7 @@ class WorkerThread : public WorkerHost {
 
   absl::Status Join(Deadline deadline) override {
     pollfd ended = {.fd = ended_.get(), .events = POLLIN, .revents = 0};
-    TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&ended, 1, deadline));
+    TENON_ASSIGN_OR_RETURN(const int ready, PollUntil({&ended, 1}, deadline));
     if (ready == 0) {
       return absl::DeadlineExceededError(
           absl::StrCat(Describe(), " still runs"));

@@ -125,7 +125,8 @@ absl::Status WorkerLink::Handshake(Deadline deadline) {
   while (!has_joined()) {
     if (step_ != Step::kOffer) {
       pollfd message = {.fd = channel_.fd(), .events = POLLIN, .revents = 0};
-      TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&message, 1, deadline));
+      TENON_ASSIGN_OR_RETURN(const int ready,
+                             PollUntil({&message, 1}, deadline));
       if (ready == 0) {
         return absl::DeadlineExceededError("it has not joined the rings yet");
       }

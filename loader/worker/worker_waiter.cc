@@ -55,7 +55,7 @@ absl::StatusOr<std::optional<WorkerWaiter::Failed>> WorkerWaiter::Sleep(
     if (!may_sleep.ok() || !*may_sleep) break;
   }
   if (may_sleep.ok() && *may_sleep) {
-    woken = PollUntil(polled_.data(), polled_.size(), deadline);
+    woken = PollUntil(polled_, deadline);
   }
   awaited = awaited.first(polled_.size() - 1);
   for (const auto& [worker, link] : awaited) link->Disarm();

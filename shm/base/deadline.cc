@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include <chrono>
-#include <cstddef>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -34,7 +34,7 @@ absl::Duration Deadline::Remaining() const {
   return absl::FromChrono(when_ - now);
 }
 
-absl::StatusOr<int> PollUntil(pollfd* fds, size_t count, Deadline deadline) {
+absl::StatusOr<int> PollUntil(std::span<pollfd> fds, Deadline deadline) {
   for (;;) {
     timespec timeout;
     timespec* wait = nullptr;
@@ -42,11 +42,12 @@ absl::StatusOr<int> PollUntil(pollfd* fds, size_t count, Deadline deadline) {
       timeout = absl::ToTimespec(deadline.Remaining());
       wait = &timeout;
     }
-    const int ready = ppoll(fds, count, wait, nullptr);
+    const int ready = ppoll(fds.data(), fds.size(), wait, nullptr);
     if (ready >= 0) return ready;
     const int error = errno;
     if (error != EINTR) {
-      return PosixError(error, "ppoll", absl::StrCat(count, " descriptors"));
+      return PosixError(error, "ppoll",
+                        absl::StrCat(fds.size(), " descriptors"));
     }
   }
 }

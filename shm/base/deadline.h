@@ -16,7 +16,7 @@
 #include <poll.h>
 
 #include <chrono>
-#include <cstddef>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -55,9 +55,14 @@ class Deadline {
 
 // poll() with a deadline: waits until one of `fds` has an event or `deadline`
 // passes, over any number of signals. Returns how many have events; 0 means
-// that the deadline passed.
-// Errors: what poll() reports (kResourceExhausted, kInvalidArgument).
-absl::StatusOr<int> PollUntil(pollfd* fds, size_t count, Deadline deadline);
+// that the deadline passed. Without descriptors it sleeps.
+//
+//   pollfd fd = {.fd = process.fd(), .events = POLLIN};
+//   TENON_ASSIGN_OR_RETURN(const int ready, PollUntil({&fd, 1}, deadline));
+//
+// Errors: what poll() reports (kResourceExhausted; kInvalidArgument for more
+// descriptors than RLIMIT_NOFILE).
+absl::StatusOr<int> PollUntil(std::span<pollfd> fds, Deadline deadline);
 
 }  // namespace tenon
 

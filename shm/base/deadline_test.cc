@@ -116,27 +116,27 @@ TEST_F(PollUntilTest, ReportsAnEventWhateverTheDeadline) {
   for (Deadline deadline : {Deadline::Passed(), Deadline::Never(),
                             Deadline::After(absl::Hours(1))}) {
     pollfd poll_fd = PollReader();
-    EXPECT_THAT(PollUntil(&poll_fd, 1, deadline), IsOkAndHolds(1));
+    EXPECT_THAT(PollUntil({&poll_fd, 1}, deadline), IsOkAndHolds(1));
     EXPECT_EQ(poll_fd.revents, POLLIN);
   }
 }
 
 TEST_F(PollUntilTest, LooksOnceIfTheDeadlineHasPassed) {
   pollfd poll_fd = PollReader();
-  EXPECT_THAT(PollUntil(&poll_fd, 1, Deadline::Passed()), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({&poll_fd, 1}, Deadline::Passed()), IsOkAndHolds(0));
   EXPECT_EQ(poll_fd.revents, 0);
 }
 
 TEST_F(PollUntilTest, WaitsForTheWholeTime) {
   pollfd poll_fd = PollReader();
   const Deadline deadline = Deadline::After(absl::Milliseconds(30));
-  EXPECT_THAT(PollUntil(&poll_fd, 1, deadline), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({&poll_fd, 1}, deadline), IsOkAndHolds(0));
   EXPECT_TRUE(deadline.has_passed());
 }
 
 TEST_F(PollUntilTest, WithoutDescriptorsItSleeps) {
   const Deadline deadline = Deadline::After(absl::Milliseconds(5));
-  EXPECT_THAT(PollUntil(nullptr, 0, deadline), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({}, deadline), IsOkAndHolds(0));
   EXPECT_TRUE(deadline.has_passed());
 }
 
@@ -144,7 +144,7 @@ TEST_F(PollUntilTest, CountsAllThatAreReady) {
   ASSERT_EQ(write(writer_.get(), "x", 1), 1);
   pollfd poll_fds[] = {
       PollReader(), {.fd = writer_.get(), .events = POLLOUT}, {.fd = -1}};
-  EXPECT_THAT(PollUntil(poll_fds, 3, Deadline::Never()), IsOkAndHolds(2));
+  EXPECT_THAT(PollUntil(poll_fds, Deadline::Never()), IsOkAndHolds(2));
 }
 
 TEST_F(PollUntilTest, MoreThanTheProcessMayHaveOpenIsAnError) {
@@ -153,7 +153,7 @@ TEST_F(PollUntilTest, MoreThanTheProcessMayHaveOpenIsAnError) {
   const rlimit few = {.rlim_cur = 64, .rlim_max = before.rlim_max};
   std::vector<pollfd> poll_fds(65, PollReader());
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const auto ready = PollUntil(poll_fds.data(), 65, Deadline::Passed());
+  const auto ready = PollUntil(poll_fds, Deadline::Passed());
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(ready, StatusIs(absl::StatusCode::kInvalidArgument,
                               HasSubstr("ppoll(65 descriptors)")));
@@ -193,7 +193,7 @@ TEST_F(PollUntilTest, SignalsNeitherEndNorStretchTheWait) {
   SignalStorm storm;
   const absl::Time start = absl::Now();
   const Deadline deadline = Deadline::After(promised);
-  EXPECT_THAT(PollUntil(&poll_fd, 1, deadline), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({&poll_fd, 1}, deadline), IsOkAndHolds(0));
   EXPECT_TRUE(deadline.has_passed());
   // A timeout restarted by each signal would never expire; this is only the
   // watchdog.
@@ -206,7 +206,7 @@ TEST_F(PollUntilTest, SignalsDoNotHideAnEvent) {
   SignalStorm storm;
   for (int i = 0; i < 10000; ++i) {
     pollfd poll_fd = PollReader();
-    ASSERT_THAT(PollUntil(&poll_fd, 1, Deadline::Passed()), IsOkAndHolds(1));
+    ASSERT_THAT(PollUntil({&poll_fd, 1}, Deadline::Passed()), IsOkAndHolds(1));
   }
 }
 

@@ -28,6 +28,7 @@
 #include "absl/types/span.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/poll_all.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/received_fd.h"
@@ -37,7 +38,6 @@
 #include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/attach_message.h"
 #include "tenon/shm/ledger/column_layout.h"
-#include "tenon/shm/ledger/poll_all.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/process/process_identity.h"
 #include "tenon/shm/segment/control_memory.h"
@@ -520,7 +520,7 @@ size_t Attachments::RemoveExited() {
   };
   for (const Attachment& attachment : attached_) watch(attachment);
   for (const Unseen& unseen : unseen_) watch(unseen);
-  if (PollAll(absl::MakeSpan(ends)) == 0) return 0;
+  if (PollAll(ends) == 0) return 0;
   const auto has_ended = [&ends](size_t i) {
     return (ends[2 * i].revents | ends[2 * i + 1].revents) != 0;
   };

@@ -22,10 +22,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/per_process.h"
+#include "tenon/shm/base/poll_all.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
@@ -33,7 +33,6 @@
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/inbox_owner.h"
-#include "tenon/shm/ledger/poll_all.h"
 #include "tenon/shm/ledger/range_allocator.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
@@ -186,7 +185,7 @@ void Column::FreeDroppedLocked() {
     ends.push_back({left.lease.get(), POLLIN, 0});
     ends.push_back({left.owner ? left.owner->fd() : -1, POLLIN, 0});
   }
-  PollAll(absl::MakeSpan(ends));
+  PollAll(ends);
   for (size_t i = left_.size(); i-- > 0;) {
     if (!left_[i].owner_has_ended &&
         (ends[2 * i].revents | ends[2 * i + 1].revents) == 0) {

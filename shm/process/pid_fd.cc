@@ -136,7 +136,7 @@ absl::Status PidFd::WaitForEnd(Deadline deadline) const {
   // poll() ignores a negative descriptor and would never return.
   TENON_CHECK(fd_.valid(), "PidFd used after it was moved from");
   pollfd poll_fd = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
-  TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&poll_fd, 1, deadline));
+  TENON_ASSIGN_OR_RETURN(const int ready, PollUntil({&poll_fd, 1}, deadline));
   if (ready == 0) {
     return absl::DeadlineExceededError("the process has not ended yet");
   }
@@ -183,7 +183,7 @@ absl::StatusOr<ExitStatus> PidFd::Reap(Deadline deadline) const {
           "the process has ended, but its tracer has not released it");
     }
     TENON_RETURN_IF_ERROR(
-        PollUntil(nullptr, 0, Earlier(deadline, Deadline::After(kTracerPause)))
+        PollUntil({}, Earlier(deadline, Deadline::After(kTracerPause)))
             .status());
   }
 }

@@ -159,7 +159,7 @@ TEST(PidFdTest, EndIsSeenByPoll) {
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child.pid()));
   pollfd poll_fd = {.fd = process.fd(), .events = POLLIN, .revents = 0};
   child.Finish();
-  EXPECT_THAT(PollUntil(&poll_fd, 1, Watchdog()), IsOkAndHolds(1));
+  EXPECT_THAT(PollUntil({&poll_fd, 1}, Watchdog()), IsOkAndHolds(1));
 }
 
 TEST(PidFdTest, ReapGivesTheExitCode) {

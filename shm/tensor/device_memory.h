@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,18 +34,18 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
 
   // Copies bytes that do not overlap; they have arrived when it returns. One of
-  // the two is of this type, the other of this type or on the CPU
-  // (IsOnCpu()).
+  // the two is of this type, the other of this type or on the CPU (IsOnCpu()).
+  // Both have the same size. Addresses are the device's.
+  // Errors: kInvalidArgument if the sizes differ; the driver's.
   struct To {
     DLDevice device;
-    std::byte* address;
+    std::span<std::byte> bytes;
   };
   struct From {
     DLDevice device;
-    const std::byte* address;
+    std::span<const std::byte> bytes;
   };
-  virtual absl::Status Copy(const To& to, const From& from,
-                            size_t bytes) const = 0;
+  virtual absl::Status Copy(const To& to, const From& from) const = 0;
 
   // New writable memory of a device, at least one byte, aligned as its kernels
   // need it. Its contents are undefined. In a forked child it is destroyed
@@ -59,8 +60,7 @@ class DeviceMemory {
   // Errors: kInvalidArgument; kNotFound if there is no such device; the
   // driver's.
   virtual absl::Status CheckLent(const DLDevice& device,
-                                 const std::byte* address,
-                                 size_t bytes) const = 0;
+                                 std::span<const std::byte> bytes) const = 0;
 
   // The loan of memory that is in no pool (tensor_loan.h): bytes in a block of
   // an arena, by which another process finds the memory. While a process holds

@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -411,15 +412,15 @@ TEST_F(DeviceTensorTest, ToNoDevice) {
 
 TEST_F(DeviceTensorTest, ATypeHasOneDriver) {
   class None final : public DeviceMemory {
-    absl::Status Copy(const To&, const From&, size_t) const override {
+    absl::Status Copy(const To&, const From&) const override {
       return absl::OkStatus();
     }
     absl::StatusOr<std::shared_ptr<Storage>> Allocate(const DLDevice&,
                                                       size_t) const override {
       return absl::OkStatus();
     }
-    absl::Status CheckLent(const DLDevice&, const std::byte*,
-                           size_t) const override {
+    absl::Status CheckLent(const DLDevice&,
+                           std::span<const std::byte>) const override {
       return absl::OkStatus();
     }
   };

@@ -12,6 +12,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -118,18 +119,20 @@ std::byte* TestDevices::Alias(const std::byte* address) const {
   return nullptr;
 }
 
-absl::Status TestDevices::Copy(const To& to, const From& from,
-                               size_t bytes) const {
+absl::Status TestDevices::Copy(const To& to, const From& from) const {
   if (++copies_ == fails_at_.load()) {
     return absl::InternalError("Copy(): the test lets it fail");
   }
+  const size_t bytes = from.bytes.size();
   std::byte* const to_alias = DeviceType(to.device) == type_
-                                  ? Find(to.device, to.address, bytes)
-                                  : to.address;
+                                  ? Find(to.device, to.bytes.data(), bytes)
+                                  : to.bytes.data();
   const std::byte* const from_alias =
-      DeviceType(from.device) == type_ ? Find(from.device, from.address, bytes)
-                                       : from.address;
+      DeviceType(from.device) == type_
+          ? Find(from.device, from.bytes.data(), bytes)
+          : from.bytes.data();
   if (to_alias == nullptr || from_alias == nullptr || bytes == 0 ||
+      to.bytes.size() != bytes ||
       (DeviceType(to.device) != type_ && !IsOnCpu(to.device)) ||
       (DeviceType(from.device) != type_ && !IsOnCpu(from.device))) {
     return absl::InvalidArgumentError(
@@ -161,11 +164,13 @@ absl::StatusOr<std::shared_ptr<Storage>> TestDevices::Allocate(
 }
 
 absl::Status TestDevices::CheckLent(const DLDevice& device,
-                                    const std::byte* address,
-                                    size_t bytes) const {
-  if (Find(device, address, bytes) != nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "its ", bytes, " bytes are not in memory of ", DeviceName(device)));
+                                    std::span<const std::byte> bytes) const {
+  if (Find(device, bytes.data(), bytes.size()) != nullptr) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("its ", bytes.size(),
+                                                 " bytes are not in memory of ",
+                                                 DeviceName(device)));
 }
 
 }  // namespace tenon

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -32,12 +33,11 @@ class TestDevices final : public DeviceMemory {
   // Those of a type; registers them in the first call.
   static TestDevices& Get(DLDeviceType type = kDLExtDev);
 
-  absl::Status Copy(const To& to, const From& from,
-                    size_t bytes) const override;
+  absl::Status Copy(const To& to, const From& from) const override;
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(
       const DLDevice& device, size_t bytes) const override;
-  absl::Status CheckLent(const DLDevice& device, const std::byte* address,
-                         size_t bytes) const override;
+  absl::Status CheckLent(const DLDevice& device,
+                         std::span<const std::byte> bytes) const override;
 
   DLDevice device(int number) const { return {type_, number}; }
   // New memory, destroyed with the last reference.

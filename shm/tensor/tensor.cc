@@ -270,8 +270,8 @@ absl::StatusOr<Tensor> Tensor::ToCpuWithGaps() const {
                          DeviceMemoryOf(device()));
   TENON_ASSIGN_OR_RETURN(std::byte* const to, here->Write());
   TENON_ASSIGN_OR_RETURN(const std::byte* const from, storage_->Address());
-  TENON_RETURN_IF_ERROR(memory->Copy({here->device(), to},
-                                     {device(), from + range.first}, bytes));
+  TENON_RETURN_IF_ERROR(memory->Copy({here->device(), {to, bytes}},
+                                     {device(), {from + range.first, bytes}}));
   TENON_ASSIGN_OR_RETURN(
       const TensorSpec spec,
       TensorSpec::Strided(spec_.dtype(), spec_.shape(), spec_.strides(),
@@ -287,8 +287,8 @@ absl::Status Tensor::CopyRuns(const Tensor& other) const {
   TENON_ASSIGN_OR_RETURN(const std::byte* const from,
                          other.storage_->Address());
   return ForEachRun(spec_, other.spec_, [&](const StridedRun& run) {
-    return memory->Copy({device(), to + run.to},
-                        {other.device(), from + run.from}, run.bytes);
+    return memory->Copy({device(), {to + run.to, run.bytes}},
+                        {other.device(), {from + run.from, run.bytes}});
   });
 }
 

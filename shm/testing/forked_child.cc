@@ -146,7 +146,7 @@ absl::StatusOr<ExitStatus> ForkedChild::Wait(Deadline deadline) {
   while (pid_ > 0) {
     pollfd fds[] = {{.fd = pid_fd_.fd(), .events = POLLIN, .revents = 0},
                     {.fd = pipe_.fd(), .events = POLLIN, .revents = 0}};
-    TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(fds, 2, deadline));
+    TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(fds, deadline));
     pipe_.Drain();
     if (fds[0].revents != 0) {
       TENON_ASSIGN_OR_RETURN(end_, pid_fd_.Reap(deadline));

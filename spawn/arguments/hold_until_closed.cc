@@ -22,6 +22,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/per_process.h"
+#include "tenon/shm/base/poll_all.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
@@ -52,9 +53,7 @@ class Keeper final : public TensorReaper {
     if (!mutex_.TryLock()) return true;
     const ThreadLock lock(&mutex_, std::adopt_lock);
     std::vector<pollfd> fds = Polled();
-    if (PollUntil(fds.data(), fds.size(), Deadline::Passed()).value_or(0) > 0) {
-      TakeOut(fds, gone);
-    }
+    if (PollAll(fds) > 0) TakeOut(fds, gone);
     return !held_.empty();
   }
 
@@ -124,8 +123,7 @@ absl::Status ReleaseWhileWaiting(int fd) {
     if (there == nullptr || !there->ReapIfIdle()) return absl::OkStatus();
     std::vector<pollfd> fds = there->ToPoll();
     fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    TENON_RETURN_IF_ERROR(
-        PollUntil(fds.data(), fds.size(), Deadline::Never()).status());
+    TENON_RETURN_IF_ERROR(PollUntil(fds, Deadline::Never()).status());
     if (fds.back().revents != 0) return absl::OkStatus();
   }
 }

@@ -233,6 +233,27 @@ TEST(TensorParcelTest, AReceiptEndsTheHold) {
   EXPECT_LE(CountOpenFds(), fds + 1);
 }
 
+// poll() takes no more descriptors at once than the limit.
+TEST(TensorParcelTest, ReceiptsEndHoldsBelowALoweredLimitOfDescriptors) {
+  const auto arena = MakeArena();
+  std::vector<UniqueFd> receipts;
+  for (int i = 0; i < 10; ++i) {
+    Sent sent(TensorMessage(MakeCounting(*arena, 10, 5).value()),
+              TensorHold::kUntilClaimed);
+    receipts.push_back(std::move(sent.receipt));
+  }
+  EXPECT_EQ(arena->Use().blocks_in_use, 10u);
+  receipts.clear();
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few = {.rlim_cur = 4, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto trimmed = arena->Trim();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_THAT(trimmed, IsOk());
+  EXPECT_EQ(arena->Use().blocks_in_use, 0u);
+}
+
 TEST(TensorParcelTest, WhatWasTakenBackIsLost) {
   const auto arena = MakeArena();
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor kept, MakeCounting(*arena, 10, 1));

@@ -67,7 +67,7 @@ absl::Status WaitToSend(const Channel& control, const PidFd& taker,
       {.fd = taker.fd(), .events = POLLIN, .revents = 0},
       {.fd = full ? control.fd() : -1, .events = POLLOUT, .revents = 0}};
   if (!full) deadline = Earlier(deadline, Deadline::After(kNap));
-  TENON_RETURN_IF_ERROR(PollUntil(fds, 2, deadline).status());
+  TENON_RETURN_IF_ERROR(PollUntil(fds, deadline).status());
   if (fds[0].revents == 0) return absl::OkStatus();
   return absl::UnavailableError("it ended before it received its descriptors");
 }

@@ -59,7 +59,7 @@ bool Parent::IsAlive() const { return !WaitForEnd(Deadline::Passed()).ok(); }
 
 absl::Status Parent::WaitForEnd(Deadline deadline) const {
   pollfd ended = {.fd = fd_, .events = POLLIN, .revents = 0};
-  TENON_ASSIGN_OR_RETURN(const int count, PollUntil(&ended, 1, deadline));
+  TENON_ASSIGN_OR_RETURN(const int count, PollUntil({&ended, 1}, deadline));
   return count > 0 ? absl::OkStatus()
                    : absl::DeadlineExceededError("the parent has not ended");
 }

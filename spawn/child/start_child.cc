@@ -77,7 +77,7 @@ int CountThreadsThatStay() {
       CountUnclosed() > 0 ? kClosersPatience : kThreadEndPatience);
   int threads = CountThreads();
   while (threads != 1 && !patience.has_passed()) {
-    PollUntil(nullptr, 0, Deadline::After(absl::Milliseconds(1)))
+    PollUntil({}, Deadline::After(absl::Milliseconds(1)))
         .status()
         .IgnoreError();
     threads = CountThreads();

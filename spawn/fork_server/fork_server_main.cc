@@ -65,7 +65,7 @@ class Server {
       fds.push_back(
           {.fd = one.supervisor->end_fd(), .events = POLLIN, .revents = 0});
     }
-    if (!PollUntil(fds.data(), fds.size(), Deadline::Never()).ok()) return true;
+    if (!PollUntil(fds, Deadline::Never()).ok()) return true;
     for (size_t i = supervised_.size(); i > 0; --i) {
       if (fds[i].revents == 0) continue;
       std::swap(supervised_[i - 1], supervised_.back());

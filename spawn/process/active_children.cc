@@ -34,7 +34,7 @@ constinit PerProcess<Registry> registry_of_process;
 
 bool HasEnded(int end_fd) {
   pollfd fd = {.fd = end_fd, .events = POLLIN, .revents = 0};
-  return PollUntil(&fd, 1, Deadline::Passed()).value_or(0) > 0;
+  return PollUntil({&fd, 1}, Deadline::Passed()).value_or(0) > 0;
 }
 
 }  // namespace

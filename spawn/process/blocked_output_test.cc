@@ -97,7 +97,7 @@ absl::StatusOr<UniqueFd> BlockStreams(const std::string& kind) {
 
 absl::Status WaitForEnd(const Process& process) {
   pollfd end = {.fd = process.end_fd(), .events = POLLIN, .revents = 0};
-  TENON_ASSIGN_OR_RETURN(const int count, PollUntil(&end, 1, Watchdog()));
+  TENON_ASSIGN_OR_RETURN(const int count, PollUntil({&end, 1}, Watchdog()));
   return count > 0 ? absl::OkStatus() : absl::DeadlineExceededError("runs");
 }
 

@@ -192,9 +192,9 @@ TEST_F(ProcessEndTest, JoinGivesUpAtItsDeadlineAndCanBeRepeated) {
 TEST_F(ProcessEndTest, EndIsSeenByPoll) {
   TENON_ASSERT_OK_AND_ASSIGN(Talker talker, StartTalker({.entry = kEcho}));
   pollfd end = {.fd = talker.process.end_fd(), .events = POLLIN, .revents = 0};
-  EXPECT_THAT(PollUntil(&end, 1, Deadline::Passed()), IsOkAndHolds(0));
+  EXPECT_THAT(PollUntil({&end, 1}, Deadline::Passed()), IsOkAndHolds(0));
   talker.channel.Release().Reset();
-  EXPECT_THAT(PollUntil(&end, 1, Watchdog()), IsOkAndHolds(1));
+  EXPECT_THAT(PollUntil({&end, 1}, Watchdog()), IsOkAndHolds(1));
   EXPECT_THAT(talker.process.Join(Deadline::Passed()), IsOk());
 }
 

@@ -138,8 +138,7 @@ absl::Status Processes::JoinSome(Deadline deadline) {
   // process holds for its peers.
   const absl::StatusOr<int> ended =
       WaitAndReap(deadline, [&](Deadline slice) -> absl::StatusOr<int> {
-        TENON_ASSIGN_OR_RETURN(const int count,
-                               PollUntil(fds.data(), fds.size(), slice));
+        TENON_ASSIGN_OR_RETURN(const int count, PollUntil(fds, slice));
         if (count > 0) return count;
         return absl::DeadlineExceededError("none has ended");
       });

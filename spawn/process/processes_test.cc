@@ -245,7 +245,7 @@ TEST_F(ProcessesTest, FirstFailureByItsRecordIsTheAnswer) {
   // Joined only after all have failed.
   for (size_t i = 0; i < two.nprocs(); ++i) {
     pollfd ended = {.fd = two[i].end_fd(), .events = POLLIN, .revents = 0};
-    ASSERT_THAT(PollUntil(&ended, 1, Watchdog()), IsOk());
+    ASSERT_THAT(PollUntil({&ended, 1}, Watchdog()), IsOk());
   }
   EXPECT_THAT(two.Join(),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("thrown by 1")));
@@ -389,7 +389,7 @@ TEST_F(ProcessesTest, NoGraceAtAllIsAGracePeriodToo) {
 TEST_F(ProcessesTest, KillReachesAllThatRun) {
   TENON_ASSERT_OK_AND_ASSIGN(Processes all, StartWorkers("ok,stay,stay"));
   pollfd ended = {.fd = all[0].end_fd(), .events = POLLIN, .revents = 0};
-  ASSERT_THAT(PollUntil(&ended, 1, Watchdog()), IsOk());
+  ASSERT_THAT(PollUntil({&ended, 1}, Watchdog()), IsOk());
   EXPECT_THAT(all.Join(absl::Milliseconds(200)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("still run, worker 1")));

@@ -136,7 +136,7 @@ void OutputPump::PassOnUntilStopped() {
     fds.push_back({.fd = stream.pipe.get(), .events = POLLIN, .revents = 0});
   }
   for (;;) {
-    if (!PollUntil(fds.data(), fds.size(), Deadline::Never()).ok()) return;
+    if (!PollUntil(fds, Deadline::Never()).ok()) return;
     if (fds[0].revents != 0) return;
     for (size_t i = 0; i < streams_.size(); ++i) {
       if (fds[i + 1].revents == 0) continue;
@@ -191,7 +191,7 @@ bool OutputPump::AwaitRoom(int sink) {
        .events = POLLIN,
        .revents = 0},
   };
-  if (!PollUntil(fds, std::size(fds), give_up_).ok()) return false;
+  if (!PollUntil(fds, give_up_).ok()) return false;
   if (fds[0].revents != 0) return true;
   if (fds[1].revents == 0) return false;
   give_up_ = Deadline::After(kPatience);

@@ -42,7 +42,7 @@ bool ChildExit::has_exited() const {
 
 absl::Status ChildExit::WaitForExit(Deadline deadline) const {
   pollfd end = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
-  TENON_ASSIGN_OR_RETURN(const int count, PollUntil(&end, 1, deadline));
+  TENON_ASSIGN_OR_RETURN(const int count, PollUntil({&end, 1}, deadline));
   if (count > 0) return absl::OkStatus();
   return absl::DeadlineExceededError("the child has not ended");
 }

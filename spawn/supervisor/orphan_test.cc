@@ -48,7 +48,7 @@ absl::Status ReapAll(Deadline deadline) {
     if (info.si_pid != 0) continue;
     if (deadline.has_passed()) return absl::DeadlineExceededError("it lives");
     TENON_RETURN_IF_ERROR(
-        PollUntil(nullptr, 0, Deadline::After(absl::Milliseconds(1))).status());
+        PollUntil({}, Deadline::After(absl::Milliseconds(1))).status());
   }
 }
 

@@ -373,7 +373,7 @@ absl::Status WaitForReport(int socket, const Supervisor* supervisor) {
   if (supervisor == nullptr) return absl::OkStatus();
   pollfd fds[] = {{.fd = socket, .events = POLLIN, .revents = 0},
                   {.fd = supervisor->end_fd(), .events = POLLIN, .revents = 0}};
-  return PollUntil(fds, 2, Deadline::Never()).status();
+  return PollUntil(fds, Deadline::Never()).status();
 }
 
 // A child's pid in this pid namespace. It differs from the reported one if this

@@ -304,7 +304,7 @@ TEST_F(SupervisorOddTest, NobodyFleesByForking) {
   EXPECT_THAT(talker.process.Join(Watchdog()), IsOk());
   pollfd held = {.fd = reading.get(), .events = POLLIN, .revents = 0};
   TENON_ASSERT_OK_AND_ASSIGN(const int count,
-                             PollUntil(&held, 1, Deadline::Passed()));
+                             PollUntil({&held, 1}, Deadline::Passed()));
   EXPECT_EQ(count, 1) << "somebody still holds it";
 }
 

@@ -59,7 +59,7 @@ void ChildTest::TearDown() {
   for (;;) {
     ReapLingeringSupervisors();
     if (!HasChildren() || patience.has_passed()) break;
-    PollUntil(nullptr, 0, Deadline::After(absl::Milliseconds(1)))
+    PollUntil({}, Deadline::After(absl::Milliseconds(1)))
         .status()
         .IgnoreError();
   }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -90,14 +91,10 @@ absl::StatusOr<TensorSpec> SpecOf(const DLTensor& in) {
   return TensorSpec::Anchored(in.dtype, shape, {in.strides, rank});
 }
 
-struct Bytes {
-  std::byte* data = nullptr;
-  size_t size = 0;
-};
-
 // The memory of the elements.
-absl::StatusOr<Bytes> BytesOf(const DLTensor& in, const TensorSpec& spec) {
-  if (spec.elements() == 0) return Bytes();
+absl::StatusOr<std::span<std::byte>> BytesOf(const DLTensor& in,
+                                             const TensorSpec& spec) {
+  if (spec.elements() == 0) return std::span<std::byte>();
   if (in.data == nullptr) return Refuse("it has elements, but no data");
   const auto data = reinterpret_cast<uintptr_t>(in.data);
   const uint64_t size = spec.byte_range().end;
@@ -110,7 +107,7 @@ absl::StatusOr<Bytes> BytesOf(const DLTensor& in, const TensorSpec& spec) {
   }
   // The sums were checked as numbers.
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  return Bytes{reinterpret_cast<std::byte*>(end - size), size};
+  return std::span(reinterpret_cast<std::byte*>(end - size), size);
 }
 
 // By its driver, unless it is the CPU's.
@@ -118,11 +115,12 @@ absl::Status CheckDevice(const DLDevice& device) {
   if (IsOnCpu(device)) return absl::OkStatus();
   return DeviceMemoryOf(device).status();
 }
-absl::Status CheckBytes(const DLDevice& device, const Bytes& bytes) {
-  if (IsOnCpu(device) || bytes.size == 0) return absl::OkStatus();
+absl::Status CheckBytes(const DLDevice& device,
+                        std::span<const std::byte> bytes) {
+  if (IsOnCpu(device) || bytes.empty()) return absl::OkStatus();
   TENON_ASSIGN_OR_RETURN(const DeviceMemory* const memory,
                          DeviceMemoryOf(device));
-  return memory->CheckLent(device, bytes.data, bytes.size);
+  return memory->CheckLent(device, bytes);
 }
 
 absl::Status OnDevice(const DLDevice& device, const absl::Status& status) {
@@ -140,7 +138,7 @@ absl::StatusOr<Tensor> Borrow(std::unique_ptr<Managed, DLPackDeleter> managed,
   if (IsOnCpu(device)) device.device_id = 0;  // Some libraries number it.
   TENON_RETURN_IF_ERROR(OnDevice(device, CheckDevice(device)));
   TENON_ASSIGN_OR_RETURN(const TensorSpec spec, SpecOf(in));
-  TENON_ASSIGN_OR_RETURN(const Bytes bytes, BytesOf(in, spec));
+  TENON_ASSIGN_OR_RETURN(const std::span<std::byte> bytes, BytesOf(in, spec));
   TENON_RETURN_IF_ERROR(OnDevice(device, CheckBytes(device, bytes)));
   std::shared_ptr<void> lender(managed.release(),
                                [made_under = ForkCount()](Managed* lent) {
@@ -149,8 +147,8 @@ absl::StatusOr<Tensor> Borrow(std::unique_ptr<Managed, DLPackDeleter> managed,
                                  if (ForkCount() == made_under)
                                    DLPackDeleter()(lent);
                                });
-  return Tensor::FromSpec(spec, Storage::FromLent({.data = bytes.data,
-                                                   .size_bytes = bytes.size,
+  return Tensor::FromSpec(spec, Storage::FromLent({.data = bytes.data(),
+                                                   .size_bytes = bytes.size(),
                                                    .writable = writable,
                                                    .lender = std::move(lender),
                                                    .device = device}));

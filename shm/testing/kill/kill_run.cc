@@ -37,7 +37,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(1);
 constexpr absl::Duration kStrayGrace = absl::Seconds(2);
 
 void Sleep(absl::Duration time) {
-  PollUntil(nullptr, 0, Deadline::After(time)).IgnoreError();
+  PollUntil({}, Deadline::After(time)).IgnoreError();
 }
 
 std::vector<pid_t> Strays(const std::vector<pid_t>& known) {

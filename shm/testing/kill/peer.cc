@@ -75,7 +75,7 @@ UniqueFd TakeFdOut(Message& message) {
 
 absl::Status WaitFor(int fd, short events, Deadline deadline) {
   pollfd poll_fd = {.fd = fd, .events = events, .revents = 0};
-  TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&poll_fd, 1, deadline));
+  TENON_ASSIGN_OR_RETURN(const int ready, PollUntil({&poll_fd, 1}, deadline));
   if (ready == 0) return absl::DeadlineExceededError("no message arrived");
   return absl::OkStatus();
 }

@@ -66,7 +66,7 @@ bool AwaitAnswer(int channel, int end, SteadyTime until) {
   }
   pollfd fds[] = {{.fd = channel, .events = POLLIN, .revents = 0},
                   {.fd = end, .events = POLLIN, .revents = 0}};
-  PollUntil(fds, 2, DeadlineAt(until)).status().IgnoreError();
+  PollUntil(fds, DeadlineAt(until)).status().IgnoreError();
   return fds[0].revents != 0;
 }
 

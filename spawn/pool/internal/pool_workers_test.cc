@@ -98,7 +98,7 @@ class PoolWorkersTest : public ChildTest {
 
   void Await(Worker& worker) {
     pollfd fd = {.fd = worker.channel.fd(), .events = POLLIN, .revents = 0};
-    ASSERT_THAT(PollUntil(&fd, 1, Watchdog()), IsOkAndHolds(1));
+    ASSERT_THAT(PollUntil({&fd, 1}, Watchdog()), IsOkAndHolds(1));
   }
 
   absl::Status Accept(Worker& worker) {
