@@ -111,7 +111,8 @@ TEST(ProgramsTest, Pool) {
 TEST(ProgramsTest, ProducerExits) {
   EXPECT_THAT(OutputOf({"examples/producer_exits"}),
               MatchesRegex("the producer has ended\n"
-                           "its tensor: float32\\[1000000\\] \\{(1, )+.*\n"));
+                           "its tensor: float32\\[1000000\\] at byte 64 "
+                           "\\{(1, )+.*\n"));
 }
 
 TEST(ProgramsTest, SmallDataset) {
