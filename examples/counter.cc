@@ -58,7 +58,7 @@ absl::Status Run() {
     processes.push_back(std::move(process));
   }
   for (auto& process : processes) {
-    const absl::Status end = process.Join(Deadline::Never());
+    const absl::Status end = process.Join();
     if (!end.ok()) std::cout << end.message() << "\n";
   }
   TENON_ASSIGN_OR_RETURN(const auto guard, Lock(mutex, "the parent"));

@@ -457,7 +457,7 @@ void Process::Stop(absl::Duration grace) {
   if (!child.child_exit.WaitForExit(Deadline::After(grace)).ok()) {
     SignalChild(child, SIGKILL).IgnoreError();
   }
-  Join(Deadline::Never()).IgnoreError();
+  Join().IgnoreError();
 }
 
 std::string Process::Describe() const {

@@ -14,7 +14,7 @@
 //     spawn::Init(argc, argv);                   // init.h; first thing in main
 //     auto child = spawn::Process::Start({.entry = "greet", .argument = "hi"});
 //     if (!child.ok()) return 1;
-//     return child->Join(Deadline::Never()).ok() ? 0 : 1;
+//     return child->Join().ok() ? 0 : 1;
 //   }
 //
 // The child executes /proc/self/exe, started by a supervisor, so it shares
@@ -124,7 +124,7 @@ class Process {
   //   kAborted            the child ended without a report, by a signal or with
   //                       a nonzero code; or abnormally after a report of OK
   //   kDataLoss           the child sent a malformed report
-  absl::Status Join(Deadline deadline);
+  absl::Status Join(Deadline deadline = Deadline::Never());
   // How long a caller that joins several children waits in Join() for one whose
   // end_fd() is readable: if the supervisor was killed, the child's own end may
   // come a moment later, and the other children wait meanwhile.
