@@ -77,8 +77,8 @@ class SampleStream {
   // sample goes on after it. A stream whose samples depend on the random
   // numbers of those before, such as a WindowShuffle or a mix, returns 0.
   // Errors: an error, an exception, or a number that is not in [0, samples]
-  // ends the shard, and is the error of the batch that was to be read next,
-  // whatever the options.
+  // is the error of the batch that was to be read next, whatever the options,
+  // and ends its lane: which batch of which shard comes then is not known.
   virtual absl::StatusOr<int64_t> Skip(int64_t /*samples*/) { return 0; }
 };
 

@@ -35,8 +35,7 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
       return passed.status();
     }
     if (passed.ok() && !passed->has_value()) return std::nullopt;
-    if (shard.has_failed_to_skip) {
-      shard.has_failed_to_skip = false;
+    if (shard.is_lost) {
       shard.batches = task.before + 1;
       return passed.status();
     }
@@ -56,7 +55,7 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::NextBatch(
         FillFrom(task, shard, memory, pass_over, should_stop));
     if (filled) return filled;
     const std::optional<int64_t> after = lanes_.After(shard.number);
-    if (!after) return std::nullopt;
+    if (!after || shard.is_lost) return std::nullopt;
     shard = {.number = *after, .batches = shard.batches};
   }
 }
@@ -102,14 +101,14 @@ bool ShardReader::HasEnded(int64_t lane) const {
   const auto found = shards_.find(lane);
   if (found == shards_.end()) return false;
   const Shard& shard = found->second;
-  return shard.has_ended() && !lanes_.After(shard.number);
+  return shard.has_ended() && (shard.is_lost || !lanes_.After(shard.number));
 }
 
 void ShardReader::CloseShard(int64_t lane, int64_t before) {
   Shard& shard = ShardOf(lane);
   if (shard.batches < before) return;
   ++shard.batches;
-  if (shard.has_ended()) {
+  if (shard.has_ended() && !shard.is_lost) {
     if (const std::optional<int64_t> after = lanes_.After(shard.number)) {
       shard = {.number = *after, .batches = shard.batches};
     }
@@ -142,7 +141,7 @@ absl::StatusOr<int64_t> ShardReader::Skip(Shard& shard, int64_t samples) {
   }
   if (!skipped.ok()) {
     shard.stream.reset();
-    shard.has_failed_to_skip = true;
+    shard.is_lost = true;
     return absl::Status(
         skipped.status().code(),
         absl::StrCat("shard ", shard.number, ": ", skipped.status().message()));

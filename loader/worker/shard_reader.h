@@ -59,9 +59,9 @@ class ShardReader {
   // ended. Batches before it are passed over by SampleStream::Skip(); samples
   // that Skip() leaves are made and dropped, and their errors, too. Calls
   // `should_stop` before each SampleStream::Next(). Errors: those of the
-  // dataset, which end the shard, also of Skip(); kInternal for an exception;
-  // kCancelled if should_stop() returned true, after which the lane must not be
-  // read.
+  // dataset, which end the shard, and of Skip(), which end the lane; kInternal
+  // for an exception; kCancelled if should_stop() returned true, after which
+  // the lane must not be read.
   absl::StatusOr<std::optional<FilledBatch>> Fill(
       const ShardTask& task, std::byte* memory,
       absl::FunctionRef<bool()> should_stop);
@@ -81,7 +81,8 @@ class ShardReader {
     std::unique_ptr<SampleStream> stream;  // Null before and after.
     int64_t next = 0;                      // The number of the next sample.
     int64_t batches = 0;  // Of its lane: made, failed or passed over.
-    bool has_failed_to_skip = false;
+    bool is_lost =
+        false;  // A Skip() failed: where the lane goes on is unknown.
   };
 
   Shard& ShardOf(int64_t lane) {
