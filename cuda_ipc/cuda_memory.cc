@@ -193,6 +193,9 @@ absl::StatusOr<size_t> CudaMemory::Trim() const {
 
 absl::Status CudaMemory::CheckLent(const DLDevice& device,
                                    std::span<const std::byte> bytes) const {
+  if (bytes.empty()) {
+    return absl::InvalidArgumentError("CheckLent(): no bytes; want at least 1");
+  }
   TENON_ASSIGN_OR_RETURN(const DeviceContext* const context, Of(device));
   return context->Run([&]() -> absl::Status {
     TENON_RETURN_IF_ERROR(CheckOn(*context, AddressOf(bytes.data())));

@@ -217,9 +217,9 @@ class Loader {
   // ui.perfetto.dev and chrome://tracing open.
   std::string Trace() const;
   // A sentence for each option that has no effect here, or makes the loader
-  // slower. One of them is for a rank of several whose order is not divided: a
-  // map-style dataset without a DistributedSampler. (Of a batch sampler this
-  // cannot be known.)
+  // slower. One of them names a rank of several that reads a whole map-style
+  // dataset: its order is not a DistributedSampler's, and has at least as many
+  // samples as the dataset. (Of a batch sampler this cannot be known.)
   std::vector<std::string> warnings() const;
 
  private:

@@ -146,7 +146,8 @@ struct LoaderOptions {
   // loader and its batches begins with it. Of an iterable dataset each rank
   // reads its own part (iterable_dataset.h); of a map-style dataset the part of
   // a rank is the order of a DistributedSampler. Without one each rank reads
-  // the whole dataset, and Loader::warnings() says so.
+  // its whole order, and Loader::warnings() says so if that has no fewer
+  // samples than the dataset.
   std::optional<Rank> rank;
   // To measure a consumer with an ideal loader, one that costs nothing: the
   // loader keeps the first so many batches, and from then on returns them again

@@ -42,9 +42,9 @@ class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {
   // Removes a copy that has ended.
   static void Land(void* begun);
 
-  // Drops the memory of all copies, as their context is lost, with the error
-  // `why`, and executes no work any more. Later calls of Land() have no effect,
-  // and those of Begin() fail.
+  // Drops the memory of all copies, whose context is lost and executes no work
+  // any more. Later calls of Land() have no effect, and those of Begin() fail
+  // with `why`.
   void DropAll(const absl::Status& why);
 
   // Whether fewer than `copies` are in flight. Blocks until they are, until

@@ -27,8 +27,9 @@ namespace tenon::loader {
 // Ownership: owns its stream and its events. Enqueued copies are executed even
 //   after its end, and hold their memory until then.
 // Threads: thread-safe. No call waits for the device, except a Copy() that
-// fails. Processes: in a forked child the destructor has no effect. Failure: an
-// error of the driver that means a lost context drops the memory of
+//   fails.
+// Processes: in a forked child the destructor has no effect.
+// Failure: an error of the driver that means a lost context drops the memory of
 //   all copies.
 class DeviceCopier {
  public:
