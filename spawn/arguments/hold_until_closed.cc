@@ -11,12 +11,14 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tenon/ipc/tensor_queue/tensor_reaper.h"
 #include "tenon/shm/arena/reclaim_hook.h"
 #include "tenon/shm/base/crash_point.h"
@@ -31,6 +33,9 @@
 
 namespace tenon::spawn {
 namespace {
+
+// Between two looks at more descriptors than one poll() takes.
+constexpr absl::Duration kPause = absl::Milliseconds(10);
 
 void ReleaseClaimed();
 
@@ -123,7 +128,12 @@ absl::Status ReleaseWhileWaiting(int fd) {
     if (there == nullptr || !there->ReapIfIdle()) return absl::OkStatus();
     std::vector<pollfd> fds = there->ToPoll();
     fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    TENON_RETURN_IF_ERROR(PollUntil(fds, Deadline::Never()).status());
+    absl::Status polled = PollUntil(fds, Deadline::Never()).status();
+    if (absl::IsInvalidArgument(polled)) {  // Above the limit: see PollAll().
+      polled =
+          PollUntil(std::span(fds).last(1), Deadline::After(kPause)).status();
+    }
+    TENON_RETURN_IF_ERROR(polled);
     if (fds.back().revents != 0) return absl::OkStatus();
   }
 }

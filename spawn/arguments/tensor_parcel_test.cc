@@ -30,6 +30,7 @@
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/spawn/arguments/hold_until_closed.h"
 #include "tenon/spawn/testing/mutate_testing.h"
 #include "tenon/spawn/testing/pooled_tensor_testing.h"
 
@@ -252,6 +253,28 @@ TEST(TensorParcelTest, ReceiptsEndHoldsBelowALoweredLimitOfDescriptors) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_THAT(trimmed, IsOk());
   EXPECT_EQ(arena->Use().blocks_in_use, 0u);
+}
+
+TEST(TensorParcelTest, AWaiterGoesOnBelowALoweredLimitOfDescriptors) {
+  const auto arena = MakeArena();
+  std::vector<UniqueFd> receipts;
+  for (int i = 0; i < 10; ++i) {
+    Sent sent(TensorMessage(MakeCounting(*arena, 10, 5).value()),
+              TensorHold::kUntilClaimed);
+    receipts.push_back(std::move(sent.receipt));
+  }
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd awaited(ends[0]);
+  const UniqueFd other(ends[1]);
+  ASSERT_EQ(write(other.get(), "x", 1), 1);
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few = {.rlim_cur = 4, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const absl::Status waited = ReleaseWhileWaiting(awaited.get());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_THAT(waited, IsOk());
 }
 
 TEST(TensorParcelTest, WhatWasTakenBackIsLost) {
