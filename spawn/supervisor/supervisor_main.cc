@@ -390,6 +390,7 @@ class Supervisor {
     // Stray descendants may outlive the children, but not the ancestors.
     if (!leads_group_ && !orphaned_) return;
     const long begin = NowMs();
+    stray_count_ = 0;  // A pid may have been reused since an earlier sweep.
     int quiet = 0;
     for (int looks = 0;
          quiet < 2 && (looks < kSweepLooks || NowMs() - begin < kSweepMs);
@@ -417,7 +418,7 @@ class Supervisor {
 
   // Reports the last exits. Then reaps nested supervisors, which no other
   // process reaps once the children that started them have ended, and kills
-  // what they leave: one that is killed leaves its whole family.
+  // what they leave, as Sweep() does: one that is killed leaves its family.
   void ReportAndLinger() {
     const bool lingers = has_children_ && HasSupervisors();
     for (SupervisedProcess& child : children_) child.report.lingers = lingers;
