@@ -295,7 +295,7 @@ TEST_F(ManagerTest, QuotasAreAnswers) {
     EXPECT_TRUE(Becomes([&] { return AttachTo(folder.path()).ok(); }));
     EXPECT_TRUE(PassesInChild([&] {
       absl::StatusOr<ManagerClient> third = absl::UnknownError("not yet");
-      EXPECT_TRUE(Becomes([&] {
+      ASSERT_TRUE(Becomes([&] {
         third = AttachTo(folder.path());
         return third.ok();
       }));
