@@ -39,4 +39,5 @@ def query(*arguments):
     run = run_query(*arguments)
     if run.returncode != 0:
         sys.exit(run.stderr)
+    sys.stderr.write(run.stderr)  # Its warnings.
     return run.stdout

@@ -421,8 +421,9 @@ std::string OnTerminal(const char* command, unsigned short columns) {
   }
   int status = -1;
   EXPECT_EQ(waitpid(pid, &status, 0), pid);
-  // The doctor may find a failure, with the exit code 1.
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) <= 1) << status;
+  // The doctor may find a failure.
+  const int worst = absl::string_view(command) == "doctor" ? 1 : 0;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) <= worst) << status;
   close(terminal);
   return shown;
 }
@@ -445,9 +446,9 @@ TEST(TerminalTest, TheDoctorFitsItsWidth) {
   const std::string shown = OnTerminal("doctor", 20);
   EXPECT_THAT(shown, HasSubstr("that must be\r\n    fixed"));
   for (const absl::string_view line : absl::StrSplit(shown, "\r\n")) {
-    // A long word, such as a path, stays whole.
+    // A long word, such as a path, stays whole; so does a command.
     const absl::string_view text = absl::StripLeadingAsciiWhitespace(line);
-    if (absl::StrContains(text, ' ')) {
+    if (absl::StrContains(text, ' ') && !absl::StartsWith(text, "fix:")) {
       EXPECT_LE(line.size(), 20u) << line;
     }
   }

@@ -278,7 +278,7 @@ TEST(FindingsTest, TextNamesCostAndFixOfWhatIsNotOk) {
                                           .level = Level::kFailure,
                                           .found = "bad",
                                           .cost = "all",
-                                          .fix = "buy one"}};
+                                          .fix = "buy one, or two or more"}};
   EXPECT_EQ(FindingsText(findings),
             "OK    a                   fine\n"
             "WARN  b                   so so \\x1b\n"
@@ -286,7 +286,7 @@ TEST(FindingsTest, TextNamesCostAndFixOfWhatIsNotOk) {
             "      fix:   sleep 1\n"
             "FAIL  c                   bad\n"
             "      costs: all\n"
-            "      fix:   buy one\n"
+            "      fix:   buy one, or two or more\n"
             "1 OK, 1 to know about, 1 that must be fixed\n");
   EXPECT_EQ(FindingsText(findings, 20),
             "OK    a\n"
@@ -298,7 +298,7 @@ TEST(FindingsTest, TextNamesCostAndFixOfWhatIsNotOk) {
             "FAIL  c\n"
             "    bad\n"
             "      costs: all\n"
-            "      fix:   buy one\n"
+            "      fix:   buy one, or two or more\n"
             "1 OK,\n"
             "    1 to know about,\n"
             "    1 that must be\n"

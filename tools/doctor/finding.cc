@@ -44,20 +44,23 @@ bool AllWork(const std::vector<Finding>& findings) {
 
 std::string FindingsText(const std::vector<Finding>& findings, size_t width) {
   std::string text;
+  const auto fold = [&](const std::string& line) {
+    absl::StrAppend(&text, FoldLines(line, width));
+  };
   for (const Finding& finding : findings) {
-    absl::StrAppendFormat(&text, "%-4s  %-18s  %s\n", LevelName(finding.level),
-                          finding.check, TerminalText(finding.found));
+    fold(absl::StrFormat("%-4s  %-18s  %s\n", LevelName(finding.level),
+                         finding.check, TerminalText(finding.found)));
     if (!finding.cost.empty()) {
-      absl::StrAppend(&text, "      costs: ", TerminalText(finding.cost), "\n");
+      fold(absl::StrCat("      costs: ", TerminalText(finding.cost), "\n"));
     }
-    if (!finding.fix.empty()) {
+    if (!finding.fix.empty()) {  // A command, which is copied as one line.
       absl::StrAppend(&text, "      fix:   ", TerminalText(finding.fix), "\n");
     }
   }
-  absl::StrAppend(&text, Count(findings, Level::kOk), " OK, ",
-                  Count(findings, Level::kWarning), " to know about, ",
-                  Count(findings, Level::kFailure), " that must be fixed\n");
-  return FoldLines(text, width);
+  fold(absl::StrCat(Count(findings, Level::kOk), " OK, ",
+                    Count(findings, Level::kWarning), " to know about, ",
+                    Count(findings, Level::kFailure), " that must be fixed\n"));
+  return text;
 }
 
 Json FindingsJson(const std::vector<Finding>& findings) {
