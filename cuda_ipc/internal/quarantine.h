@@ -12,8 +12,9 @@
 namespace tenon::cuda_ipc {
 
 // How long a kernel of a process that has ended may still write: its end is
-// seen before the driver has torn down its work. To be measured on a GPU. Also
-// where receivers map read-only, which their driver may refuse.
+// seen before the driver has torn down its work. A bound by judgement until it
+// is measured on a GPU. It holds for receivers that map read-only, too: their
+// driver may refuse such a mapping.
 inline constexpr absl::Duration kQuarantine = absl::Milliseconds(100);
 
 }  // namespace tenon::cuda_ipc

@@ -235,7 +235,7 @@ TEST(TensorParcelTest, AReceiptEndsTheHold) {
 }
 
 // poll() takes no more descriptors at once than the limit.
-TEST(TensorParcelTest, ReceiptsEndHoldsBelowALoweredLimitOfDescriptors) {
+TEST(TensorParcelTest, HoldsEndBelowALoweredLimitOfDescriptors) {
   const auto arena = MakeArena();
   std::vector<UniqueFd> receipts;
   for (int i = 0; i < 10; ++i) {
@@ -244,25 +244,6 @@ TEST(TensorParcelTest, ReceiptsEndHoldsBelowALoweredLimitOfDescriptors) {
     receipts.push_back(std::move(sent.receipt));
   }
   EXPECT_EQ(arena->Use().blocks_in_use, 10u);
-  receipts.clear();
-  rlimit limit;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const rlimit few = {.rlim_cur = 4, .rlim_max = limit.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const auto trimmed = arena->Trim();
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  EXPECT_THAT(trimmed, IsOk());
-  EXPECT_EQ(arena->Use().blocks_in_use, 0u);
-}
-
-TEST(TensorParcelTest, AWaiterGoesOnBelowALoweredLimitOfDescriptors) {
-  const auto arena = MakeArena();
-  std::vector<UniqueFd> receipts;
-  for (int i = 0; i < 10; ++i) {
-    Sent sent(TensorMessage(MakeCounting(*arena, 10, 5).value()),
-              TensorHold::kUntilClaimed);
-    receipts.push_back(std::move(sent.receipt));
-  }
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd awaited(ends[0]);
@@ -273,8 +254,12 @@ TEST(TensorParcelTest, AWaiterGoesOnBelowALoweredLimitOfDescriptors) {
   const rlimit few = {.rlim_cur = 4, .rlim_max = limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   const absl::Status waited = ReleaseWhileWaiting(awaited.get());
+  receipts.clear();
+  const auto trimmed = arena->Trim();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_THAT(waited, IsOk());
+  EXPECT_THAT(trimmed, IsOk());
+  EXPECT_EQ(arena->Use().blocks_in_use, 0u);
 }
 
 TEST(TensorParcelTest, WhatWasTakenBackIsLost) {
