@@ -16,7 +16,7 @@ load(
 load("//bazel:layers.bzl", "check_layers")
 
 # No -std here: the owner of the whole program chooses the dialect.
-_COPTS = [
+COPTS = [
     "-Wall",
     "-Wextra",
     "-Wnon-virtual-dtor",
@@ -29,7 +29,7 @@ _COPTS = [
 # Code that only tests is not optimised: that would take longer than it saves.
 # (Debian's C library warns of _FORTIFY_SOURCE without optimisation.) A target
 # whose own code runs for long, or is killed at each instruction, is `optimised`.
-_TEST_COPTS = ["-O0", "-U_FORTIFY_SOURCE"]
+TEST_COPTS = COPTS + ["-O0", "-U_FORTIFY_SOURCE"]
 
 # Every test links these.
 _TEST_DEPS = [
@@ -40,16 +40,23 @@ _TEST_DEPS = [
     "@abseil-cpp//absl/time",
 ]
 
+def _precompiled(headers):
+    """The flags and the dependency of a source that includes precompiled headers."""
+    flags = ["-include", "bazel/%s.h" % headers]
+    return [select({"//bazel:use_precompiled_headers": used, "//conditions:default": []})
+            for used in [flags, ["//bazel:" + headers]]]
+
 def _checked(name, kwargs, is_library = False, is_test = False):
-    copts = ["-O2"] if kwargs.pop("optimised", False) else _TEST_COPTS if is_test else []
+    optimised = kwargs.pop("optimised", False)
+    own = (["-O2"] if optimised else []) + kwargs.pop("copts", [])
     for attribute in ["srcs", "hdrs", "textual_hdrs", "deps", "data"]:
         check_layers(name, attribute, kwargs.get(attribute, []), is_library)
-    return dict(
-        kwargs,
-        name = name,
-        copts = _COPTS + copts + kwargs.get("copts", []),
-        linkstatic = True,
-    )
+    copts = (TEST_COPTS if is_test and not optimised else COPTS) + own
+    deps = kwargs.get("deps", [])
+    if not own:
+        flags, headers = _precompiled("test_headers" if is_test else "library_headers")
+        copts, deps = copts + flags, deps + headers
+    return dict(kwargs, name = name, copts = copts, deps = deps, linkstatic = True)
 
 def cc_library(name, **kwargs):
     """cc_library whose header h.h is included as "tenon/<package>/h.h"."""

@@ -24,11 +24,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Holds one link, tenon -> the checkout. Ignored by git.
 INCLUDE = ROOT / ".cache" / "include"
 
-# Flags of gcc that clang does not know, flags that write files, and the one that
-# makes a compiler's warnings errors.
+# Flags of gcc that clang does not know, flags that write files, the one that
+# makes a compiler's warnings errors, and the precompiled headers of cc.bzl.
 DROPPED = {"-MD", "-Werror", "-fno-canonical-system-headers",
            "-Wno-free-nonheap-object"}
-DROPPED_WITH_VALUE = {"-MF", "-c", "-o"}
+DROPPED_WITH_VALUE = {"-MF", "-c", "-o", "-include"}
 DROPPED_PREFIXES = ("-frandom-seed=",)
 
 # What cc_tests runs to generate a unit.

@@ -31,7 +31,7 @@ def commands(*actions):
 class CompileCommandsTest(unittest.TestCase):
 
   def test_a_source_has_the_flags_that_clang_knows(self):
-    found = commands(compilation("shm/a.cc", "-O2"))
+    found = commands(compilation("shm/a.cc", "-O2", "-include", "bazel/b.h"))
     self.assertEqual(found, {"shm/a.cc": [
         "/usr/bin/gcc", "-Wall", "-O2", f"-I{compile_commands.INCLUDE}",
         "shm/a.cc"]})

@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Headers of other projects that are compiled once for many sources.
+
+Abseil, GoogleTest and the standard library take most of the time of a small
+source. cc.bzl adds such a header to sources with `-include` if Bazel runs with
+--define=precompiled_headers=yes, as .bazelrc says for Tenon's own workspace.
+"""
+
+load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "ACTION_NAMES")
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+
+def _precompiled_header_impl(ctx):
+    toolchain = find_cpp_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    context = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
+    ).compilation_context
+
+    # gcc and clang look for NAME.h.gch beside NAME.h.
+    header = ctx.actions.declare_file(ctx.label.name + ".h")
+    compiled = ctx.actions.declare_file(ctx.label.name + ".h.gch")
+    ctx.actions.write(
+        header,
+        "".join(["#include <%s>\n" % name for name in ctx.attr.standard] +
+                ["#include \"%s\"\n" % name for name in ctx.attr.includes]),
+    )
+    fragment = ctx.fragments.cpp
+    is_clang = toolchain.compiler == "clang"
+    variables = cc_common.create_compile_variables(
+        feature_configuration = features,
+        cc_toolchain = toolchain,
+        source_file = header.path,
+        output_file = compiled.path,
+        user_compile_flags = fragment.copts + fragment.cxxopts + ctx.attr.copts +
+                             ["-x", "c++-header"] +
+                             (["-Xclang", "-fno-pch-timestamp"] if is_clang else []),
+        include_directories = context.includes,
+        quote_include_directories = context.quote_includes,
+        system_include_directories = context.system_includes,
+        preprocessor_defines = context.defines,
+    )
+    ctx.actions.run(
+        mnemonic = "CppPrecompile",
+        progress_message = "Precompiling " + header.short_path,
+        executable = cc_common.get_tool_for_action(
+            feature_configuration = features,
+            action_name = ACTION_NAMES.cpp_compile,
+        ),
+        arguments = cc_common.get_memory_inefficient_command_line(
+            feature_configuration = features,
+            action_name = ACTION_NAMES.cpp_compile,
+            variables = variables,
+        ),
+        # clang writes the names and times of headers into it. With this name of
+        # its directory, and no times, every directory has the same file.
+        env = {"PWD": "/proc/self/cwd"},
+        inputs = depset([header], transitive = [toolchain.all_files, context.headers]),
+        outputs = [compiled],
+    )
+    files = depset([header, compiled])
+    return [
+        DefaultInfo(files = files),
+        CcInfo(compilation_context = cc_common.create_compilation_context(headers = files)),
+    ]
+
+precompiled_header = rule(
+    implementation = _precompiled_header_impl,
+    doc = "A header that includes others, and its compiled form. Its users include <name>.h first.",
+    attrs = {
+        "copts": attr.string_list(doc = "Flags of all sources that use it."),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "includes": attr.string_list(doc = "Headers of deps."),
+        "standard": attr.string_list(doc = "Headers of the standard library."),
+        "_cc_toolchain": attr.label(
+            default = Label("@bazel_tools//tools/cpp:current_cc_toolchain"),
+        ),
+    },
+    fragments = ["cpp"],
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)
