@@ -33,6 +33,9 @@ namespace {
 // The number of failures whose addresses are symbolised.
 constexpr size_t kMaxNamed = 50;
 
+// Instructions of a region that is recorded once, as that takes long.
+constexpr size_t kLong = 10'000;
+
 // To check whether breakpoints are supported.
 constexpr uint64_t kAnyAddress = 0x1000;
 
@@ -46,7 +49,7 @@ class Stepper {
     const absl::Time began = absl::Now();
     const PinToOneCore pinned;
     TENON_ASSIGN_OR_RETURN(StepTrace trace, FirstRun());
-    for (size_t i = 1; i < scenario_.first_runs; ++i) {
+    for (size_t i = 1; i < scenario_.first_runs && trace.size() < kLong; ++i) {
       TENON_ASSIGN_OR_RETURN(StepTrace again, FirstRun());
       if (again.size() < trace.size()) trace = std::move(again);
     }
@@ -59,7 +62,7 @@ class Stepper {
       report_.given_up = report_.failures.size() >= scenario_.max_failures ||
                          absl::Now() - began > scenario_.budget;
       if (report_.given_up) break;
-      TENON_RETURN_IF_ERROR(TryPosition(trace, routes[position], position));
+      TENON_RETURN_IF_ERROR(TryPosition(trace, routes, position));
     }
     const std::string left = LeftSince(before);
     if (!left.empty()) Fail({}, absl::StrCat("left in the test: ", left));
@@ -137,11 +140,12 @@ class Stepper {
     return positions;
   }
 
-  absl::Status TryPosition(const StepTrace& trace, const StepRoute& route,
+  absl::Status TryPosition(const StepTrace& trace,
+                           const std::vector<StepRoute>& routes,
                            uint64_t index) {
     TENON_ASSIGN_OR_RETURN(Tracee victim, Start());
     TENON_ASSIGN_OR_RETURN(const bool there,
-                           Reach(victim, trace.address(index), route, index));
+                           Reach(victim, trace, routes, index));
     if (!there) {
       ++report_.missed;
       return LetEnd(victim, {.index = index});
@@ -164,15 +168,31 @@ class Stepper {
 
   // Brings `victim`, or a new one in its place, to a position. False if it does
   // not reach it.
-  absl::StatusOr<bool> Reach(Tracee& victim, uint64_t address,
-                             const StepRoute& route, uint64_t index) {
-    TENON_ASSIGN_OR_RETURN(const bool there, Follow(victim, route, address));
-    if (there) return true;
+  absl::StatusOr<bool> Reach(Tracee& victim, const StepTrace& trace,
+                             const std::vector<StepRoute>& routes,
+                             uint64_t index) {
+    TENON_ASSIGN_OR_RETURN(bool there,
+                           Follow(victim, routes[index], trace.address(index)));
+    if (there) {
+      followed_ = index;
+      return true;
+    }
+    ++report_.diverged;
     // The effects of the former victim must not be visible.
+    TENON_RETURN_IF_ERROR(Restart(victim));
+    // By steps from the last position that a victim has reached by its route:
+    // the paths are the same up to there.
+    TENON_ASSIGN_OR_RETURN(
+        there, Follow(victim, routes[followed_], trace.address(followed_)));
+    if (there) return Step(victim, index - followed_);
+    TENON_RETURN_IF_ERROR(Restart(victim));
+    return Step(victim, index);
+  }
+
+  absl::Status Restart(Tracee& victim) {
     victim.Kill();
     TENON_ASSIGN_OR_RETURN(victim, Start());
-    ++report_.diverged;
-    return Step(victim, index);
+    return absl::OkStatus();
   }
 
   // Whether it led to `address`.
@@ -254,6 +274,7 @@ class Stepper {
   const StepScenario& scenario_;
   std::optional<ShmNamesGuard> names_;  // Of the present position.
   bool has_breakpoints_ = false;
+  uint64_t followed_ = 0;  // The last position that was reached by its route.
   StepReport report_;
 };
 

@@ -47,7 +47,7 @@ enum class StepFate {
 enum class StepMoment {
   kKilled,  // The victim has been killed at this position, and reaped.
   kPaused,  // It is stopped at this position (kPause).
-  kEnded,   // It has completed: in the first run, and after each pause.
+  kEnded,   // It has completed: in the first runs, and after each pause.
 };
 
 // Where the victim is, for the check.
@@ -89,9 +89,12 @@ struct StepScenario {
   // rep-prefixed instructions. The report counts the excluded ones.
   uint64_t max_stops = 0;
 
-  // The number of recordings of the region; the shortest counts. More than one
-  // where a run may take another path on a busy machine.
-  size_t first_runs = 1;
+  // The number of recordings of the region; the shortest counts. A victim is a
+  // copy of the calling process, whose allocator has other free blocks before
+  // the first prepare() and check() than after them: the first path may be one
+  // that no other victim takes. A region of 10,000 instructions or more is
+  // recorded once.
+  size_t first_runs = 2;
   // If false, each position is reached by steps alone.
   bool use_breakpoints = true;
   absl::Duration watchdog = absl::Seconds(20);  // Of each victim.
@@ -102,12 +105,13 @@ struct StepScenario {
   absl::Duration budget = absl::Minutes(10);
 };
 
-// Records the region once by single steps, then reaches each position by the
+// Records the region by single steps, then reaches each position by the
 // shortest route: a debug register stops the victim at a rarely executed
-// address, and single steps do the rest. Without debug registers n positions
-// cost n*n/2 steps. Blocks: some 20 us a stop and 0.2 ms a position, plus
-// prepare and check. Pins the calling thread to one core meanwhile. From one
-// thread only.
+// address, and single steps do the rest. A victim that takes another path is
+// replaced by one that is stepped from the last position that had been reached
+// so. Without debug registers n positions cost n*n/2 steps. Blocks: some 20 us
+// a stop and 0.2 ms a position, plus prepare and check. Pins the calling thread
+// to one core meanwhile. From one thread only.
 // Errors: CanTrace()'s; kAborted if the first run does not complete the region;
 // kFailedPrecondition if there is no region.
 absl::StatusOr<StepReport> KillAtEveryInstruction(const StepScenario& scenario);

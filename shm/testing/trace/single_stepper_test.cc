@@ -112,7 +112,7 @@ TEST_F(SingleStepperTest, FindsTheSameByStepsAlone) {
     EXPECT_EQ(fast.failures[i].address, slow.failures[i].address);
   }
   EXPECT_EQ(slow.stops, slow.instructions * (slow.instructions + 1) / 2 +
-                            slow.instructions);
+                            scenario.first_runs * slow.instructions);
   EXPECT_LT(fast.stops, slow.stops);
 }
 
@@ -316,6 +316,14 @@ TEST_F(SingleStepperTest, StepsToWhatAnotherPathHides) {
       asm volatile("" : : : "memory");
     EndRegion();
   };
+  // Of two recordings the shorter one counts.
+  TENON_ASSERT_OK_AND_ASSIGN(const StepReport usual,
+                             KillAtEveryInstruction(scenario));
+  EXPECT_EQ(usual.diverged, 0u);
+  EXPECT_TRUE(usual.ok()) << usual.ToString();
+
+  runs = 0;
+  scenario.first_runs = 1;
   TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
                              KillAtEveryInstruction(scenario));
   EXPECT_GT(report.diverged, 0u);
@@ -324,6 +332,30 @@ TEST_F(SingleStepperTest, StepsToWhatAnotherPathHides) {
   EXPECT_FALSE(report.ok());
   EXPECT_THAT(report.ToString(),
               AllOf(HasSubstr("took another path"), HasSubstr("MISSED")));
+}
+
+TEST_F(SingleStepperTest, StepsFromTheLastPositionOfTheSamePath) {
+  StepScenario scenario;
+  int runs = 0;
+  scenario.prepare = [&] { ++runs; };
+  scenario.victim = [&](const Reporter&) {
+    BeginRegion();
+    for (int i = 0; i < 1000; ++i) asm volatile("" : : : "memory");
+    if (runs == 1) {
+      asm volatile("nop; nop; nop; nop; nop; nop; nop; nop; nop; nop");
+    } else {
+      asm volatile("nop; nop; nop; nop; nop; nop; nop; nop; nop; nop;");
+    }
+    EndRegion();
+  };
+  scenario.first_runs = 1;
+  scenario.max_stops = 10;
+  TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
+                             KillAtEveryInstruction(scenario));
+  EXPECT_GE(report.diverged, 10u);
+  // Each from the start would take the stops of a recording.
+  EXPECT_LT(report.stops, 2 * report.instructions);
+  EXPECT_TRUE(report.ok()) << report.ToString();
 }
 
 TEST_F(SingleStepperTest, GivesUpWhenItTakesTooLong) {
