@@ -5,6 +5,7 @@
 
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
@@ -55,6 +56,48 @@ bool CodeMatcher::Matches(const absl::Status& status,
       message_.MatchAndExplain(std::string(status.message()), &listener);
   if (explanation != nullptr) *explanation << listener.str();
   return matches;
+}
+
+namespace {
+
+testing::AssertionResult CheckStatus(
+    testing::Matcher<const absl::Status&> matcher, const char* text,
+    const absl::Status& status) {
+  return testing::internal::MakePredicateFormatterFromMatcher(
+      std::move(matcher))(text, status);
+}
+
+void FailAt(const char* file, int line, const std::string& message) {
+  GTEST_FAIL_AT(file, line) << message;
+}
+
+}  // namespace
+
+testing::AssertionResult Check(const StatusMatcher<OkMatcher>& matcher,
+                               const char* text, const absl::Status& status) {
+  if (status.ok()) return testing::AssertionSuccess();
+  return CheckStatus(matcher, text, status);
+}
+
+testing::AssertionResult Check(const StatusMatcher<CodeMatcher>& matcher,
+                               const char* text, const absl::Status& status) {
+  return CheckStatus(matcher, text, status);
+}
+
+testing::AssertionResult ValuesDiffer(const char* text,
+                                      const std::string& expected,
+                                      const std::string& actual) {
+  return testing::AssertionFailure()
+         << "Value of: " << text
+         << "\nExpected: is OK and has a value that is equal to " << expected
+         << "\n  Actual: " << actual;
+}
+
+bool AssertOk(const absl::Status& status, const char* text, const char* file,
+              int line) {
+  if (status.ok()) return true;
+  FailAt(file, line, Check(IsOk(), text, status).failure_message());
+  return false;
 }
 
 }  // namespace internal_status_matchers

@@ -19,7 +19,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -75,6 +74,84 @@ class CodeMatcher {
   testing::Matcher<const std::string&> message_;
 };
 
+// The result of EXPECT_THAT(status, matcher); `text` is the expression tested.
+testing::AssertionResult Check(const StatusMatcher<OkMatcher>& matcher,
+                               const char* text, const absl::Status& status);
+testing::AssertionResult Check(const StatusMatcher<CodeMatcher>& matcher,
+                               const char* text, const absl::Status& status);
+testing::AssertionResult ValuesDiffer(const char* text,
+                                      const std::string& expected,
+                                      const std::string& actual);
+
+// Returns whether `status` is OK. A fatal failure at file:line if it is not.
+bool AssertOk(const absl::Status& status, const char* text, const char* file,
+              int line);
+
+// Compared with == rather than by a Matcher<T>.
+template <typename T>
+inline constexpr bool kIsPlain = std::is_arithmetic_v<T> || std::is_enum_v<T> ||
+                                 std::is_same_v<T, std::string>;
+
+// Matches an OK StatusOr whose value matches `Inner`: a matcher or a value.
+template <typename Inner>
+class HoldsMatcher {
+ public:
+  explicit HoldsMatcher(Inner inner) : inner_(std::move(inner)) {}
+
+  // Inside of other matchers; EXPECT_THAT() calls Check().
+  template <typename Arg>
+  operator testing::Matcher<Arg>() const {
+    return testing::MakeMatcher(new Impl<Arg>(inner_));
+  }
+
+  template <typename T>
+  testing::AssertionResult Check(const char* text,
+                                 const absl::StatusOr<T>& value) const {
+    if (!value.ok()) {
+      return internal_status_matchers::Check(StatusMatcher<OkMatcher>(), text,
+                                             value.status());
+    }
+    if constexpr (kIsPlain<T> && std::is_convertible_v<const Inner&, T>) {
+      const T expected = static_cast<T>(inner_);
+      if (*value == expected) return testing::AssertionSuccess();
+      return ValuesDiffer(text, testing::PrintToString(expected),
+                          testing::PrintToString(*value));
+    } else {
+      return testing::internal::MakePredicateFormatterFromMatcher(inner_)(
+          text, *value);
+    }
+  }
+
+ private:
+  template <typename Arg>
+  class Impl : public testing::MatcherInterface<Arg> {
+   public:
+    using T = typename std::decay_t<Arg>::value_type;
+    explicit Impl(const Inner& inner)
+        : value_(testing::SafeMatcherCast<const T&>(inner)) {}
+
+    void DescribeTo(std::ostream* out) const override {
+      *out << "is OK and has a value that ";
+      value_.DescribeTo(out);
+    }
+    void DescribeNegationTo(std::ostream* out) const override {
+      *out << "is not OK or has no value that ";
+      value_.DescribeTo(out);
+    }
+    bool MatchAndExplain(
+        Arg value, testing::MatchResultListener* listener) const override {
+      if (value.ok()) return value_.MatchAndExplain(*value, listener);
+      *listener << "which is " << value.status();
+      return false;
+    }
+
+   private:
+    const testing::Matcher<const T&> value_;
+  };
+
+  const Inner inner_;
+};
+
 }  // namespace internal_status_matchers
 
 // Matches an OK Status or StatusOr.
@@ -93,28 +170,68 @@ StatusIs(absl::StatusCode code,
 }
 
 // Matches an OK StatusOr whose value matches.
-MATCHER_P(
-    IsOkAndHolds, value_matcher,
-    absl::StrCat(
-        negation ? "is not OK or has no value that "
-                 : "is OK and has a value that ",
-        ::testing::DescribeMatcher<typename std::decay_t<arg_type>::value_type>(
-            value_matcher))) {
-  if (!arg.ok()) {
-    *result_listener << "which is " << arg.status();
-    return false;
-  }
-  return ::testing::ExplainMatchResult(value_matcher, *arg, result_listener);
+template <typename Inner>
+internal_status_matchers::HoldsMatcher<Inner> IsOkAndHolds(Inner value) {
+  return internal_status_matchers::HoldsMatcher<Inner>(std::move(value));
 }
 
 }  // namespace tenon
 
+// EXPECT_THAT() and ASSERT_THAT() with these matchers. GoogleTest's own
+// template compiles a Matcher<StatusOr<T>>, some forty functions, for each T of
+// each test: an eighth of the code of all tests.
+namespace testing::internal {
+
+template <typename Kind>
+class PredicateFormatterFromMatcher<
+    tenon::internal_status_matchers::StatusMatcher<Kind>> {
+ public:
+  using Matcher = tenon::internal_status_matchers::StatusMatcher<Kind>;
+  explicit PredicateFormatterFromMatcher(Matcher matcher)
+      : matcher_(std::move(matcher)) {}
+
+  AssertionResult operator()(const char* text,
+                             const absl::Status& status) const {
+    return Check(matcher_, text, status);
+  }
+  template <typename T>
+  AssertionResult operator()(const char* text,
+                             const absl::StatusOr<T>& value) const {
+    return Check(matcher_, text, value.status());
+  }
+
+ private:
+  const Matcher matcher_;
+};
+
+template <typename Inner>
+class PredicateFormatterFromMatcher<
+    tenon::internal_status_matchers::HoldsMatcher<Inner>> {
+ public:
+  using Matcher = tenon::internal_status_matchers::HoldsMatcher<Inner>;
+  explicit PredicateFormatterFromMatcher(Matcher matcher)
+      : matcher_(std::move(matcher)) {}
+
+  template <typename T>
+  AssertionResult operator()(const char* text,
+                             const absl::StatusOr<T>& value) const {
+    return matcher_.Check(text, value);
+  }
+
+ private:
+  const Matcher matcher_;
+};
+
+}  // namespace testing::internal
+
 // ASSERT_OK_AND_ASSIGN for StatusOr: fails the test, or moves the value out.
 #define TENON_ASSERT_OK_AND_ASSIGN(lhs, expr) \
   TENON_ASSERT_OK_AND_ASSIGN_(TENON_TEST_CONCAT_(or_, __LINE__), lhs, expr)
-#define TENON_ASSERT_OK_AND_ASSIGN_(value_or, lhs, expr) \
-  auto value_or = (expr);                                \
-  ASSERT_THAT(value_or, ::tenon::IsOk());                \
+#define TENON_ASSERT_OK_AND_ASSIGN_(value_or, lhs, expr)                     \
+  auto value_or = (expr);                                                    \
+  if (!::tenon::internal_status_matchers::AssertOk(value_or.status(), #expr, \
+                                                   __FILE__, __LINE__))      \
+    return;                                                                  \
   lhs = *std::move(value_or)
 #define TENON_TEST_CONCAT_(a, b) TENON_TEST_CONCAT_INNER_(a, b)
 #define TENON_TEST_CONCAT_INNER_(a, b) a##b

@@ -41,6 +41,8 @@ TEST(IsOkTest, TellsStatusAndStatusOrApart) {
   EXPECT_THAT(kNone, Not(IsOk()));
   EXPECT_THAT(absl::AbortedError("x"), Not(IsOk()));
   EXPECT_EQ(Explanation(IsOk(), kNone), "which is ABORTED: went away");
+  EXPECT_NONFATAL_FAILURE(EXPECT_THAT(kNone, IsOk()),
+                          "which is ABORTED: went away");
 }
 
 TEST(StatusIsTest, MatchesCodeAndMessage) {
@@ -53,6 +55,8 @@ TEST(StatusIsTest, MatchesCodeAndMessage) {
   EXPECT_THAT(kSeven, StatusIs(absl::StatusCode::kOk));
   EXPECT_THAT(Explanation(StatusIs(kAborted, "away"), kNone.status()),
               HasSubstr("which is ABORTED: went away"));
+  EXPECT_NONFATAL_FAILURE(EXPECT_THAT(kSeven, StatusIs(kAborted)),
+                          "Expected: has the code ABORTED");
 }
 
 TEST(IsOkAndHoldsTest, MatchesTheValue) {
@@ -62,6 +66,10 @@ TEST(IsOkAndHoldsTest, MatchesTheValue) {
   const absl::StatusOr<std::unique_ptr<int>> pointer = std::make_unique<int>(3);
   EXPECT_THAT(pointer, IsOkAndHolds(Pointee(3)));
   EXPECT_EQ(Explanation(IsOkAndHolds(7), kNone), "which is ABORTED: went away");
+  EXPECT_NONFATAL_FAILURE(EXPECT_THAT(kNone, IsOkAndHolds(7)), "went away");
+  EXPECT_NONFATAL_FAILURE(EXPECT_THAT(kSeven, IsOkAndHolds(8)),
+                          "Expected: is OK and has a value that is equal to 8\n"
+                          "  Actual: 7");
 }
 
 TEST(StatusMatchersTest, DescribeThemselves) {
