@@ -61,8 +61,8 @@ struct WorkerSetup;
 
 // Ownership: owns the workers; the destructor ends them. Idle workers end at
 //   once; busy ones finish the call of Get(), GetBatch() or
-//   SampleStream::Next() that they are in. A process that still runs after 1.5 s
-//   is killed; a thread is waited for. Batches outlive the loader.
+//   SampleStream::Next() that they are in. A process that still runs after
+//   1.5 s is killed; a thread is waited for. Batches outlive the loader.
 // Threads: thread-compatible, but Cancel() and Drain() may be called at any
 //   time.
 // Processes: belongs to the process that made it. In a forked child no function

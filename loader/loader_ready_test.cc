@@ -449,17 +449,17 @@ TEST(LoaderWarningsTest, SaysThatARankHasTheWholeDataset) {
     EXPECT_THAT(loader, IsOk());
     return loader.ok() ? (*loader)->warnings() : std::vector<std::string>();
   };
-  const auto are_told = ElementsAre(::testing::MatchesRegex(
+  const auto is_the_advice = ElementsAre(::testing::MatchesRegex(
       "rank \\(1 of 2\\) does not divide the order: this rank has (8|10|12) "
       "samples in each epoch, of a dataset of 10; if the dataset is the same "
       "on each rank, set sampler to a DistributedSampler"));
-  EXPECT_THAT(warnings({.rank = rank}), are_told);
+  EXPECT_THAT(warnings({.rank = rank}), is_the_advice);
   EXPECT_THAT(warnings({.batch_size = 4, .drop_last = true, .rank = rank}),
-              are_told);
-  EXPECT_THAT(warnings({.shuffle = true, .rank = rank}), are_told);
+              is_the_advice);
+  EXPECT_THAT(warnings({.shuffle = true, .rank = rank}), is_the_advice);
   const std::shared_ptr<Sampler> random =
       *RandomSampler::Create({.dataset_size = 10, .samples = 12});
-  EXPECT_THAT(warnings({.sampler = random, .rank = rank}), are_told);
+  EXPECT_THAT(warnings({.sampler = random, .rank = rank}), is_the_advice);
   // A part of the order, an only rank, and one without `rank`.
   const std::shared_ptr<Sampler> slice = *DistributedSampler::Create(
       std::make_unique<SequentialSampler>(30), rank);

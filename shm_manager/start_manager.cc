@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>

@@ -46,8 +46,8 @@ struct SkippedSample {
 
 // Ownership: a batch and its tensors hold the memory of the batch, a block of
 //   the arena of the process or thread that made it. The last of them releases
-//   the block, for another batch. Any number of batches may be kept, each at the
-//   cost of its memory; they may outlive the loader and its workers.
+//   the block, for another batch. Any number of batches may be kept, each at
+//   the cost of its memory; they may outlive the loader and its workers.
 // Threads: thread-compatible; may be destroyed in any thread.
 // Processes: a worker process shares the block, which is read-only here, and
 //   does not write it again while a process holds it. Tensors may be sent to

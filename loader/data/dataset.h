@@ -67,8 +67,8 @@ class SampleBatch : public SampleSpan {
 // Processes: each worker makes an instance of its own; without workers the
 //   consumer's is used.
 // Failure: functions return a status or throw; an exception becomes kInternal.
-//   LoaderOptions::on_sample_error says what a failed Get() does to its batch. An
-//   instance must be usable after it.
+//   LoaderOptions::on_sample_error says what a failed Get() does to its batch.
+//   An instance must be usable after it.
 class Dataset {
  public:
   virtual ~Dataset() = default;

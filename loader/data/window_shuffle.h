@@ -44,8 +44,8 @@ namespace tenon::loader {
 // Ownership: owns the stream and the window.
 // Threads: an instance is used by one thread at a time.
 // Failure: after an error of the stream's Next() no sample is lost with
-//   OnSampleError::kSkip; with kFail the shard ends there, and the samples of the
-//   window are not returned. A sample that does not fit the batch, or for which
+//   OnSampleError::kSkip; with kFail the shard ends there, and the samples of
+//   the window are not returned. A sample that does not fit the batch, or for which
 //   there is no memory, is dropped with its error.
 class WindowShuffle : public SampleStream {
  public:

@@ -31,8 +31,9 @@ struct StagingJob;
 //   destructor waits for the job that the thread is doing.
 // Threads: thread-safe.
 // Processes: must not be destroyed in a forked child, which has no such thread.
-// Failure: an error of one job is that job's. If the thread ends by itself, by
-//   an exception or pthread_exit(), all jobs fail with kInternal and the reason.
+// Failure: an error of one job is that job's. If the thread ends by itself,
+//   by an exception or pthread_exit(), all jobs fail with kInternal and the
+//   reason.
 class StagingThread {
  public:
   // At most `buffers` buffers are in use at a time. `copier` is not owned, and

@@ -76,8 +76,8 @@ struct ToDeviceStats {
 
 // Ownership: owns the loader, its thread and its memory. Batches hold their
 //   memory, and may outlive it. The destructor waits for no device: copies that
-//   are enqueued hold the memory that they read and write. It waits for the copy
-//   by the CPU that the thread is making, then ends the workers.
+//   are enqueued hold the memory that they read and write. It waits for the
+//   copy by the CPU that the thread is making, then ends the workers.
 // Threads: thread-compatible, but Loader::Cancel() and Drain() may be called at
 //   any time. The user's stream is used in Next() only.
 // Processes: belongs to the process that made it. In a forked child no function

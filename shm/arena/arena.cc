@@ -265,11 +265,10 @@ bool MayPass(const absl::Status& error) {
   return absl::IsResourceExhausted(error) || absl::IsUnavailable(error);
 }
 
-// Fails if a block can never be had, whatever is released. A caller that only
-// waits pays for no text: those of the last two checks cost less than the
-// checks.
+// Fails if no release can make room for such a block. The first check makes its
+// text only if it fails; the texts of the others cost less than their checks.
 absl::Status CheckCanEverBeMet(const ArenaParts& parts, size_t block_bytes) {
-  // No machine has less.
+  // Every machine has as much.
   constexpr size_t kAlwaysThere = size_t{16} << 20;
   if (!parts.is_of_cpu) return absl::OkStatus();
   const auto what = [&] {

@@ -18,8 +18,9 @@ namespace tenon {
 // limit is read each time, as it may change at any time.
 bool ExceedsFileSizeLimit(size_t size_bytes);
 
-// Call it before `call` makes a file grow to `size_bytes`: beyond the limit the
-// kernel sends SIGXFSZ, which kills. `what` names the file in errors.
+// Checks that a file may grow to `size_bytes`, as `call` is about to make it:
+// beyond the limit the kernel sends SIGXFSZ, which kills the process. `what`
+// names the file in errors.
 // Errors: kResourceExhausted naming the limit if the size exceeds it.
 absl::Status CheckFileSizeLimit(size_t size_bytes, absl::string_view call,
                                 absl::string_view what);
