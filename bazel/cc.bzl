@@ -42,7 +42,11 @@ _TEST_DEPS = [
 
 def _precompiled(headers):
     """The flags and the dependency of a source that includes precompiled headers."""
-    flags = ["-include", "bazel/%s.h" % headers]
+    label = Label("//bazel:" + headers)
+
+    # clang looks for the compiled file beside this path only.
+    folder = "/".join(["$(BINDIR)"] + [part for part in [label.workspace_root, "bazel"] if part])
+    flags = ["-include", "%s/%s.h" % (folder, headers)]
     return [select({"//bazel:use_precompiled_headers": used, "//conditions:default": []})
             for used in [flags, ["//bazel:" + headers]]]
 

@@ -58,11 +58,10 @@ def _precompiled_header_impl(ctx):
             action_name = ACTION_NAMES.cpp_compile,
             variables = variables,
         ),
-        # clang writes the names and times of headers into it. With this name of
-        # its directory, and no times, every directory has the same file.
-        env = {"PWD": "/proc/self/cwd"},
         inputs = depset([header], transitive = [toolchain.all_files, context.headers]),
         outputs = [compiled],
+        # clang writes absolute paths into it, and into what depends on it.
+        execution_requirements = {"no-sandbox": "1", "no-cache": "1"} if is_clang else {},
     )
     files = depset([header, compiled])
     return [
