@@ -7,17 +7,17 @@ A library takes Tenon from the program that loads it: there is one registry of
 datasets, and the library has nothing of Tenon in it.
 """
 
-load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("//bazel:cc.bzl", "cc_binary")
-
-_TOOLCHAIN = "@bazel_tools//tools/cpp:toolchain_type"
-
-def _merged(deps):
-    return cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in deps])
+load(
+    "//bazel:toolchain.bzl",
+    "TOOLCHAIN_ATTRIBUTE",
+    "TOOLCHAIN_TYPE",
+    "merged",
+    "toolchain_and_features",
+)
 
 def _headers_impl(ctx):
-    merged = _merged(ctx.attr.deps)
-    return [CcInfo(compilation_context = merged.compilation_context)]
+    return [CcInfo(compilation_context = merged(ctx.attr.deps).compilation_context)]
 
 # Libraries to compile with, and not to link.
 _headers = rule(
@@ -26,16 +26,10 @@ _headers = rule(
 )
 
 def _whole_impl(ctx):
-    toolchain = find_cpp_toolchain(ctx)
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = toolchain,
-        requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
-    )
-    merged = _merged(ctx.attr.deps)
+    toolchain, features = toolchain_and_features(ctx)
+    whole = merged(ctx.attr.deps)
     inputs = []
-    for input in merged.linking_context.linker_inputs.to_list():
+    for input in whole.linking_context.linker_inputs.to_list():
         libraries = []
         for library in input.libraries:
             if library.static_library == None and library.pic_static_library == None:
@@ -56,7 +50,7 @@ def _whole_impl(ctx):
             additional_inputs = depset(input.additional_inputs),
         ))
     return [CcInfo(
-        compilation_context = merged.compilation_context,
+        compilation_context = whole.compilation_context,
         linking_context = cc_common.create_linking_context(
             linker_inputs = depset(inputs, order = "topological"),
         ),
@@ -67,12 +61,10 @@ _whole = rule(
     implementation = _whole_impl,
     attrs = {
         "deps": attr.label_list(providers = [CcInfo]),
-        "_cc_toolchain": attr.label(
-            default = Label("@bazel_tools//tools/cpp:current_cc_toolchain"),
-        ),
+        "_cc_toolchain": TOOLCHAIN_ATTRIBUTE,
     },
     fragments = ["cpp"],
-    toolchains = [_TOOLCHAIN],
+    toolchains = [TOOLCHAIN_TYPE],
 )
 
 def plugin_host(name, deps, **kwargs):

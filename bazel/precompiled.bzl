@@ -9,19 +9,17 @@ source. cc.bzl adds such a header to sources with `-include` if Bazel runs with
 """
 
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "ACTION_NAMES")
-load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load(
+    "//bazel:toolchain.bzl",
+    "TOOLCHAIN_ATTRIBUTE",
+    "TOOLCHAIN_TYPE",
+    "merged",
+    "toolchain_and_features",
+)
 
 def _precompiled_header_impl(ctx):
-    toolchain = find_cpp_toolchain(ctx)
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = toolchain,
-        requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
-    )
-    context = cc_common.merge_cc_infos(
-        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
-    ).compilation_context
+    toolchain, features = toolchain_and_features(ctx)
+    context = merged(ctx.attr.deps).compilation_context
 
     # gcc and clang look for NAME.h.gch beside NAME.h.
     header = ctx.actions.declare_file(ctx.label.name + ".h")
@@ -77,10 +75,8 @@ precompiled_header = rule(
         "deps": attr.label_list(providers = [CcInfo]),
         "includes": attr.string_list(doc = "Headers of deps."),
         "standard": attr.string_list(doc = "Headers of the standard library."),
-        "_cc_toolchain": attr.label(
-            default = Label("@bazel_tools//tools/cpp:current_cc_toolchain"),
-        ),
+        "_cc_toolchain": TOOLCHAIN_ATTRIBUTE,
     },
     fragments = ["cpp"],
-    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+    toolchains = [TOOLCHAIN_TYPE],
 )
