@@ -96,9 +96,11 @@ Use UseOfThisProcess() {
   return use;
 }
 
-// At a limit nothing could be opened to count what there is.
+// At a limit nothing could be opened to count what there is. The oldest have
+// been received: until then a queue keeps the descriptors of what was put.
 void DropSome(std::vector<Tensor>& held) {
-  held.erase(held.end() - std::min<ptrdiff_t>(8, std::ssize(held)), held.end());
+  held.erase(held.begin(),
+             held.begin() + std::min<ptrdiff_t>(8, std::ssize(held)));
 }
 
 // The soft limit of descriptors; restores it.
