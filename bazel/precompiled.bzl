@@ -17,6 +17,9 @@ load(
     "toolchain_and_features",
 )
 
+# Templates that the headers themselves use are instantiated once.
+_CLANG_FLAGS = ["-Xclang", "-fno-pch-timestamp", "-fpch-instantiate-templates"]
+
 def _precompiled_header_impl(ctx):
     toolchain, features = toolchain_and_features(ctx)
     context = merged(ctx.attr.deps).compilation_context
@@ -38,7 +41,7 @@ def _precompiled_header_impl(ctx):
         output_file = compiled.path,
         user_compile_flags = fragment.copts + fragment.cxxopts + ctx.attr.copts +
                              ["-x", "c++-header"] +
-                             (["-Xclang", "-fno-pch-timestamp"] if is_clang else []),
+                             (_CLANG_FLAGS if is_clang else []),
         include_directories = context.includes,
         quote_include_directories = context.quote_includes,
         system_include_directories = context.system_includes,
