@@ -17,7 +17,8 @@ load(
     "toolchain_and_features",
 )
 
-# Templates that the headers themselves use are instantiated once.
+# Without the time of the header the file is the same each time; templates that
+# the headers themselves use are instantiated in it, not in each source.
 _CLANG_FLAGS = ["-Xclang", "-fno-pch-timestamp", "-fpch-instantiate-templates"]
 
 def _precompiled_header_impl(ctx):

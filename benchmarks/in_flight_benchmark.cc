@@ -10,9 +10,9 @@
 //   sender_bytes, receiver_bytes      of memory: proportional set size, which
 //                                     leaves out pages that are not mapped yet
 // If fewer arrive than were wanted, the label is the error that the first call
-// returned that failed, and goes_on is 1 if the same call succeeds once eight
-// tensors are released. `fd_limit` is the limit of descriptors (RLIMIT_NOFILE)
-// of both; 0: the hard limit.
+// returned that failed, and goes_on is 1 if the same call succeeds once the
+// eight oldest tensors are released. `fd_limit` is the limit of descriptors
+// (RLIMIT_NOFILE) of both; 0: the hard limit.
 //
 //   ./bazelw run -c opt //benchmarks:in_flight_benchmark
 
@@ -96,8 +96,9 @@ Use UseOfThisProcess() {
   return use;
 }
 
-// At a limit nothing could be opened to count what there is. The oldest have
-// been received: until then a queue keeps the descriptors of what was put.
+// At a limit nothing could be opened to count what there is. The oldest tensors
+// have been received; a queue keeps the descriptor of any other, so to release
+// that tensor would free none.
 void DropSome(std::vector<Tensor>& held) {
   held.erase(held.begin(),
              held.begin() + std::min<ptrdiff_t>(8, std::ssize(held)));
