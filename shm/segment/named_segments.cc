@@ -145,7 +145,7 @@ absl::StatusOr<Maybe> Reclaim(int folder, const std::string& name) {
 }
 
 struct Visited {
-  std::vector<NamedSegment> segments;  // Sorted by name.
+  std::vector<NamedSegment> segments;  // Sorted by name, each once.
   absl::Status first_error;            // Of any name, or of the folder.
 };
 
@@ -169,10 +169,17 @@ Visited VisitAll(Visit visit) {
   if (errno != 0) {
     visited.first_error.Update(PosixError(errno, "readdir", "/dev/shm"));
   }
-  std::sort(visited.segments.begin(), visited.segments.end(),
+  std::vector<NamedSegment>& segments = visited.segments;
+  std::sort(segments.begin(), segments.end(),
             [](const NamedSegment& a, const NamedSegment& b) {
               return a.name < b.name;
             });
+  // While others remove names, readdir() may return one twice.
+  segments.erase(std::unique(segments.begin(), segments.end(),
+                             [](const NamedSegment& a, const NamedSegment& b) {
+                               return a.name == b.name;
+                             }),
+                 segments.end());
   return visited;
 }
 

@@ -46,10 +46,9 @@ struct NamedSegment {
   bool is_held = false;      // By a living process.
 };
 
-// All named segments of this user, sorted by name. A snapshot. No /dev/shm at
-// all is an empty list.
-// Errors: kPermissionDenied if /dev/shm is read-only or unreadable;
-// kResourceExhausted at a limit of descriptors.
+// All named segments of this user, sorted by name, each once. A snapshot. No
+// /dev/shm at all is an empty list. Errors: kPermissionDenied if /dev/shm is
+// read-only or unreadable; kResourceExhausted at a limit of descriptors.
 absl::StatusOr<std::vector<NamedSegment>> ListNamedSegments();
 
 // Removes all names of this user that no process holds, and thereby frees their

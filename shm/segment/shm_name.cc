@@ -102,6 +102,8 @@ absl::StatusOr<std::vector<std::string>> ListShmNames(
   }
   if (errno != 0) return PosixError(errno, "readdir", "/dev/shm");
   std::sort(names.begin(), names.end());
+  // While others remove names, readdir() may return one twice.
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 

@@ -47,8 +47,8 @@ bool IsMadeShmName(absl::string_view name);
 // and not IsMadeShmName(). Errors: kInvalidArgument.
 absl::Status CheckChosenShmName(absl::string_view name);
 
-// The names in /dev/shm that begin with `prefix`, sorted. A snapshot: names
-// come and go. No /dev/shm at all is an empty list.
+// The names in /dev/shm that begin with `prefix`, sorted, each once. A
+// snapshot: names come and go. No /dev/shm at all is an empty list.
 // Errors: kInvalidArgument for a bad prefix; opendir()'s and readdir()'s.
 absl::StatusOr<std::vector<std::string>> ListShmNames(absl::string_view prefix);
 
