@@ -296,7 +296,7 @@ TEST(ListenerNameTest, BadAddressesAreRefused) {
 TEST(ListenerAdoptTest, VouchesForTheAdopterAlsoToThoseInTheQueue) {
   const TempDirectory directory;
   for (const std::string& name :
-       {directory.File(), std::string("@tenon_listener_test_adopted")}) {
+       {directory.File(), absl::StrCat("@", directory.File())}) {
     UniqueFd listening = ListeningSocket(name, SOCK_SEQPACKET);
     const pid_t client = StartChild([&] {
       TENON_ASSERT_OK_AND_ASSIGN(Channel channel, Connect(name, Watchdog()));
