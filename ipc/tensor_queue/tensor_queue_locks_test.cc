@@ -362,7 +362,7 @@ absl::Duration PutBesideAWaiter(BothEnds& ends, const Tensor& tensor) {
 // A waiter does not take the lock of a sender from the thread that puts all the
 // time, not even if the kernel does not run it for some milliseconds.
 TEST_F(TensorQueueLocksTest, PutBesideAWaiter) {
-  constexpr int kTries = 200;
+  constexpr absl::Duration kPatience = absl::Seconds(30);
   Measure(
       *call_,
       [this](const Reporter&) {
@@ -370,7 +370,8 @@ TEST_F(TensorQueueLocksTest, PutBesideAWaiter) {
         Tensor tensor;
         // On a busy machine the kernel may not run the thread for longer.
         bool undisturbed = false;
-        for (int i = 0; i < kTries && !undisturbed; ++i) {
+        const Deadline end = Deadline::After(kPatience);
+        while (!undisturbed && !end.has_passed()) {
           ends = std::make_unique<BothEnds>();
           tensor = NewTensor(*ends->from);
           undisturbed =
@@ -389,8 +390,8 @@ TEST_F(TensorQueueLocksTest, PutBesideAWaiter) {
       },
       &costs_);
   if (costs_[kPut].empty() && !HasFailure()) {
-    GTEST_SKIP() << "in each of " << kTries
-                 << " tries the thread that puts stood still for 15 ms";
+    GTEST_SKIP() << "in each try of " << kPatience
+                 << " the thread that puts stood still for 15 ms";
   }
   // One of them drops up to kPuts references, to a tensor that is in use. Each
   // 64th description of a block polls the arena's inbox.
