@@ -40,15 +40,22 @@ _TEST_DEPS = [
     "@abseil-cpp//absl/time",
 ]
 
-def _precompiled(headers):
+def _precompiled(is_test):
     """The flags and the dependency of a source that includes precompiled headers."""
+    headers = "test_headers" if is_test else "library_headers"
+    settings = ["all_headers"] + (["test_headers"] if is_test else [])
     label = Label("//bazel:" + headers)
 
     # clang looks for the compiled file beside this path only.
     folder = "/".join(["$(BINDIR)"] + [part for part in [label.workspace_root, "bazel"] if part])
     flags = ["-include", "%s/%s.h" % (folder, headers)]
-    return [select({"//bazel:use_precompiled_headers": used, "//conditions:default": []})
-            for used in [flags, ["//bazel:" + headers]]]
+    return [
+        select(dict(
+            {"//conditions:default": []},
+            **{"//bazel:precompile_" + setting: used for setting in settings}
+        ))
+        for used in [flags, ["//bazel:" + headers]]
+    ]
 
 def _checked(name, kwargs, is_library = False, is_test = False):
     optimised = kwargs.pop("optimised", False)
@@ -58,7 +65,7 @@ def _checked(name, kwargs, is_library = False, is_test = False):
     copts = (TEST_COPTS if is_test and not optimised else COPTS) + own
     deps = kwargs.get("deps", [])
     if not own:
-        flags, headers = _precompiled("test_headers" if is_test else "library_headers")
+        flags, headers = _precompiled(is_test)
         copts, deps = copts + flags, deps + headers
     return dict(kwargs, name = name, copts = copts, deps = deps, linkstatic = True)
 

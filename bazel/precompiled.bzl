@@ -5,7 +5,8 @@
 
 Abseil, GoogleTest and the standard library take most of the time of a small
 source. cc.bzl adds such a header to sources with `-include` if Bazel runs with
---define=precompiled_headers=yes, as .bazelrc says for Tenon's own workspace.
+--define=precompiled_headers=all, as .bazelrc says for Tenon's own workspace, or
+to those of tests only, with =tests.
 """
 
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "ACTION_NAMES")

@@ -9,13 +9,15 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -42,6 +44,7 @@ namespace {
 using ::absl::StatusCode;
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -118,13 +121,14 @@ TEST_P(LoaderStatsTest, MetricsAndTraceAreOfThisLoader) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, 3));
   EXPECT_THAT(loader->Metrics(),
               HasSubstr("dataset=\"Numbers\",worker=\"consumer\"} 13\n"));
-  const auto trace = nlohmann::json::parse(loader->Trace());
+  // A line is an event; that the whole is JSON is tested without a loader.
+  const std::string trace = loader->Trace();
   int loads = 0;
-  for (const auto& event : trace["traceEvents"]) {
-    if (event["name"] != "load") continue;
+  for (const absl::string_view event : absl::StrSplit(trace, '\n')) {
+    if (!absl::StrContains(event, "\"name\": \"load\"")) continue;
     ++loads;
-    EXPECT_EQ(event["args"]["epoch"], 3);
-    EXPECT_LT(event["args"]["batch"], 13);
+    EXPECT_THAT(std::string(event),
+                ContainsRegex("\"epoch\": 3, \"batch\": ([0-9]|1[0-2])[}]"));
   }
   EXPECT_GT(loads, 0);
 }
