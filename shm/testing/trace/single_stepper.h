@@ -97,7 +97,7 @@ struct StepScenario {
   size_t first_runs = 2;
   // If false, each position is reached by steps alone.
   bool use_breakpoints = true;
-  absl::Duration watchdog = absl::Seconds(20);  // Of each victim.
+  absl::Duration watchdog = absl::Minutes(2);  // Of each victim.
   // Whether the test may have threads at the fork of a victim: one_thread.h.
   bool may_have_threads = false;
   // The run stops, and fails, at this number.

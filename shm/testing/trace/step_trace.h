@@ -32,7 +32,8 @@ struct StepRoute {
 // A value. Positions are counted from 0 (BeginRegion() is done) to size() (the
 // region has ended): at position i, i instructions have been executed. A round
 // of a rep-prefixed instruction counts as one, because a process can die
-// between two of them; a system call counts as one.
+// between two of them; a system call counts as one, and so does a call of the
+// vDSO.
 class StepTrace {
  public:
   // Steps `victim` from the start of its region, where it is stopped, to the

@@ -3,14 +3,17 @@
 
 #include "tenon/shm/testing/trace/tracee.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/auxv.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -51,14 +54,15 @@ constexpr bool kSanitized =
 #if defined(__x86_64__)
 constexpr bool kSupported = true;
 constexpr size_t kInstruction = offsetof(user_regs_struct, rip);
+constexpr size_t kStackPointer = offsetof(user_regs_struct, rsp);
 constexpr size_t kSyscallNumber = offsetof(user_regs_struct, orig_rax);
 constexpr size_t kSyscallResult = offsetof(user_regs_struct, rax);
 constexpr size_t kBreakAddress = offsetof(user, u_debugreg[0]);
 constexpr size_t kBreakControl = offsetof(user, u_debugreg[7]);
 #else
 constexpr bool kSupported = false;
-constexpr size_t kInstruction = 0, kSyscallNumber = 0, kSyscallResult = 0,
-                 kBreakAddress = 0, kBreakControl = 0;
+constexpr size_t kInstruction = 0, kStackPointer = 0, kSyscallNumber = 0,
+                 kSyscallResult = 0, kBreakAddress = 0, kBreakControl = 0;
 #endif
 
 // Beside system calls, so that their stops differ from SIGTRAP.
@@ -76,6 +80,25 @@ absl::Status TraceError(const char* request) {
 bool StopsProcess(int signal) {
   return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN ||
          signal == SIGTTOU;
+}
+
+// The vDSO, which forked processes have at the same address.
+struct Addresses {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+Addresses FindVdso() {
+  const uint64_t begin = getauxval(AT_SYSINFO_EHDR);
+  Addresses vdso = {begin, begin};
+  if (begin == 0) return vdso;
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(begin);
+  const auto* parts =
+      reinterpret_cast<const Elf64_Phdr*>(begin + header->e_phoff);
+  for (int i = 0; i < header->e_phnum; ++i) {
+    if (parts[i].p_type != PT_LOAD) continue;
+    vdso.end = std::max(vdso.end, begin + parts[i].p_vaddr + parts[i].p_memsz);
+  }
+  return vdso;
 }
 
 absl::Status TryToTrace() {
@@ -176,6 +199,27 @@ absl::StatusOr<Tracee::Trap> Tracee::ClassifyTrap(How how) {
 }
 
 absl::StatusOr<Tracee::Stop> Tracee::Resume(How how) {
+  TENON_ASSIGN_OR_RETURN(const Stop stop, ResumeOnce(how));
+  return stop == Stop::kStep ? LeaveVdso() : stop;
+}
+
+absl::StatusOr<Tracee::Stop> Tracee::LeaveVdso() {
+  static const Addresses vdso = FindVdso();
+  TENON_ASSIGN_OR_RETURN(const uint64_t at, InstructionPointer());
+  if (at < vdso.begin || at >= vdso.end) return Stop::kStep;
+  // At the first instruction of a function the stack ends in the address to
+  // which it returns.
+  TENON_ASSIGN_OR_RETURN(const uint64_t stack, Peek(kStackPointer));
+  errno = 0;
+  const long caller = ptrace(PTRACE_PEEKDATA, child_.pid(), stack, nullptr);
+  if (errno != 0) return Stop::kStep;  // It is gone, as the next call says.
+  if (!ArmBreakpoint(static_cast<uint64_t>(caller)).ok()) return Stop::kStep;
+  TENON_ASSIGN_OR_RETURN(const Stop stop, ResumeOnce(How::kRun));
+  TENON_RETURN_IF_ERROR(ArmBreakpoint(breakpoint_));
+  return stop == Stop::kBreakpoint ? Stop::kStep : stop;
+}
+
+absl::StatusOr<Tracee::Stop> Tracee::ResumeOnce(How how) {
   const auto request = how == How::kStep      ? PTRACE_SINGLESTEP
                        : how == How::kSyscall ? PTRACE_SYSCALL
                                               : PTRACE_CONT;
@@ -256,6 +300,11 @@ absl::Status Tracee::SetSyscallError(int error) {
 }
 
 absl::Status Tracee::SetBreakpoint(uint64_t address) {
+  breakpoint_ = address;
+  return ArmBreakpoint(address);
+}
+
+absl::Status Tracee::ArmBreakpoint(uint64_t address) {
   // Off while its address changes; then bit 0 enables it for execution.
   TENON_RETURN_IF_ERROR(Poke(kBreakControl, 0));
   if (address == 0) return absl::OkStatus();

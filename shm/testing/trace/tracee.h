@@ -52,8 +52,12 @@ class Tracee {
   static constexpr uint64_t kGone = ~uint64_t{0};
 
   enum class How {
-    kRun,      // Until the region begins, a breakpoint, or the end.
-    kStep,     // One instruction, or one round of a rep-prefixed one.
+    kRun,  // Until the region begins, a breakpoint, or the end.
+    // One instruction, one round of a rep-prefixed one, or a call of the vDSO:
+    // its clocks begin again each time that the kernel's clock has ticked,
+    // which it may do between any two steps. Such a call writes no shared
+    // memory. Without debug registers it is stepped through.
+    kStep,
     kSyscall,  // Until the entry or the exit of the next system call.
   };
   enum class Stop {
@@ -111,15 +115,20 @@ class Tracee {
 
   Tracee(ForkedChild child, SharedMarks marks)
       : child_(std::move(child)), marks_(std::move(marks)) {}
+  absl::StatusOr<Stop> ResumeOnce(How how);
+  // After a step: runs to the end of the call of the vDSO, if that began one.
+  absl::StatusOr<Stop> LeaveVdso();
   absl::StatusOr<int> WaitForStop();
   absl::Status SetOptions();
   absl::StatusOr<Trap> ClassifyTrap(How how);
   absl::StatusOr<uint64_t> Peek(size_t offset) const;
   absl::Status Poke(size_t offset, uint64_t value);
+  absl::Status ArmBreakpoint(uint64_t address);
 
   ForkedChild child_;
   SharedMarks marks_;
   ExitStatus end_;
+  uint64_t breakpoint_ = 0;
   uint32_t regions_seen_ = 0;
   bool options_set_ = false;
 };

@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -81,6 +83,28 @@ TEST_F(TraceeTest, StepsThroughARegion) {
   const uint64_t three = StepsOf([] { asm volatile("nop; nop; nop"); });
   EXPECT_EQ(three, empty + 3);
 #endif
+}
+
+TEST_F(TraceeTest, ACallOfTheVdsoIsOneStep) {
+  const uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+  if (vdso == 0) GTEST_SKIP() << "this kernel has no vDSO";
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Tracee child, Tracee::Start({}, [](const Reporter&) {
+        timespec now = {};
+        BeginRegion();
+        const int failed = clock_gettime(CLOCK_MONOTONIC, &now);
+        EndRegion();
+        EXPECT_EQ(failed, 0);
+        EXPECT_GT(now.tv_sec + now.tv_nsec, 0);
+      }));
+  ASSERT_THAT(child.RunToRegion(), IsOk());
+  while (!child.region_ended()) {
+    ASSERT_THAT(child.Resume(How::kStep), IsOkAndHolds(Stop::kStep));
+    TENON_ASSERT_OK_AND_ASSIGN(const uint64_t at, child.InstructionPointer());
+    EXPECT_FALSE(at >= vdso && at < vdso + 0x2000) << std::hex << at;
+  }
+  ASSERT_THAT(child.RunToEnd(), IsOk());
+  EXPECT_TRUE(child.end().success()) << child.end().ToString();
 }
 
 #if defined(__x86_64__)
