@@ -131,7 +131,7 @@ TEST_F(NamedSegmentsTest, TheCreatorHoldsItByItsDescriptor) {
 }
 
 // In a directory of more than some 300 names from which others remove some,
-// readdir() of Linux 6.18 returns one twice in some 2 of 100 readings.
+// readdir() of Linux 6.18 returns one twice in 1 or 2 of 100 readings.
 TEST_F(NamedSegmentsTest, NoNameIsListedTwiceWhileOthersRemoveTheirs) {
   constexpr int kNames = 400;
   std::vector<pid_t> others;
