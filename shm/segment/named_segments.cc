@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -151,35 +150,18 @@ struct Visited {
 
 Visited VisitAll(Visit visit) {
   Visited visited;
+  const auto names = ListAllShmNames();
   const absl::StatusOr<Folder> folder = OpenFolder();
-  visited.first_error = folder.status();
-  if (!folder.ok() || *folder == nullptr) return visited;
-  for (;;) {
-    errno = 0;  // readdir() returns null at the end and on an error.
-    const dirent* entry = readdir(folder->get());
-    if (entry == nullptr) break;
-    const std::string name = entry->d_name;
-    if (!CheckShmName(name).ok()) continue;
+  visited.first_error = names.status();
+  visited.first_error.Update(folder.status());
+  if (!visited.first_error.ok() || *folder == nullptr) return visited;
+  for (const std::string& name : *names) {
     absl::StatusOr<Maybe> segment = visit(dirfd(folder->get()), name);
     visited.first_error.Update(segment.status());
     if (segment.ok() && *segment) {
       visited.segments.push_back(**std::move(segment));
     }
   }
-  if (errno != 0) {
-    visited.first_error.Update(PosixError(errno, "readdir", "/dev/shm"));
-  }
-  std::vector<NamedSegment>& segments = visited.segments;
-  std::sort(segments.begin(), segments.end(),
-            [](const NamedSegment& a, const NamedSegment& b) {
-              return a.name < b.name;
-            });
-  // While others remove names, readdir() may return one twice.
-  segments.erase(std::unique(segments.begin(), segments.end(),
-                             [](const NamedSegment& a, const NamedSegment& b) {
-                               return a.name == b.name;
-                             }),
-                 segments.end());
   return visited;
 }
 

@@ -47,8 +47,9 @@ struct NamedSegment {
 };
 
 // All named segments of this user, sorted by name, each once. A snapshot. No
-// /dev/shm at all is an empty list. Errors: kPermissionDenied if /dev/shm is
-// read-only or unreadable; kResourceExhausted at a limit of descriptors.
+// /dev/shm at all is an empty list.
+// Errors: kPermissionDenied if /dev/shm is read-only or unreadable;
+// kResourceExhausted at a limit of descriptors.
 absl::StatusOr<std::vector<NamedSegment>> ListNamedSegments();
 
 // Removes all names of this user that no process holds, and thereby frees their

@@ -126,12 +126,12 @@ TEST_F(NamedSegmentsWorldTest, ReclaimsTheDeadAndNothingElse) {
 // Makes and removes 400 names, again and again, until it is killed.
 void ComeAndGo(const std::string& prefix) {
   for (;;) {
-    for (const bool make : {true, false}) {
-      for (int n = 0; n < 400; ++n) {
-        const std::string path = absl::StrCat("/dev/shm/", prefix, "-", n);
-        make ? PlantDead(path.c_str(), 4096) : (void)unlink(path.c_str());
-      }
+    std::vector<std::string> paths;
+    for (int n = 0; n < 400; ++n) {
+      paths.push_back(absl::StrCat("/dev/shm/", prefix, "-", n));
+      PlantDead(paths.back().c_str(), 4096);
     }
+    for (const std::string& path : paths) unlink(path.c_str());
   }
 }
 

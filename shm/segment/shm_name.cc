@@ -87,9 +87,7 @@ absl::Status CheckChosenShmName(absl::string_view name) {
       kRandomDigits, " hex digits are reserved; choose another"));
 }
 
-absl::StatusOr<std::vector<std::string>> ListShmNames(
-    absl::string_view prefix) {
-  TENON_RETURN_IF_ERROR(CheckShmPrefix(prefix));
+absl::StatusOr<std::vector<std::string>> ListAllShmNames() {
   std::vector<std::string> names;
   std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir("/dev/shm"), closedir);
   if (dir == nullptr && errno == ENOENT) return names;
@@ -98,12 +96,22 @@ absl::StatusOr<std::vector<std::string>> ListShmNames(
     errno = 0;  // readdir() returns null at the end and on an error.
     const dirent* entry = readdir(dir.get());
     if (entry == nullptr) break;
-    if (absl::StartsWith(entry->d_name, prefix)) names.push_back(entry->d_name);
+    if (CheckShmName(entry->d_name).ok()) names.push_back(entry->d_name);
   }
   if (errno != 0) return PosixError(errno, "readdir", "/dev/shm");
   std::sort(names.begin(), names.end());
   // While others remove names, readdir() may return one twice.
   names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+absl::StatusOr<std::vector<std::string>> ListShmNames(
+    absl::string_view prefix) {
+  TENON_RETURN_IF_ERROR(CheckShmPrefix(prefix));
+  TENON_ASSIGN_OR_RETURN(std::vector<std::string> names, ListAllShmNames());
+  std::erase_if(names, [&](const std::string& name) {
+    return !absl::StartsWith(name, prefix);
+  });
   return names;
 }
 

@@ -52,6 +52,10 @@ absl::Status CheckChosenShmName(absl::string_view name);
 // Errors: kInvalidArgument for a bad prefix; opendir()'s and readdir()'s.
 absl::StatusOr<std::vector<std::string>> ListShmNames(absl::string_view prefix);
 
+// The same of all names, those of other programs included, that are as
+// CheckShmName() wants them. Errors: opendir()'s and readdir()'s.
+absl::StatusOr<std::vector<std::string>> ListAllShmNames();
+
 // Removes a name; not an error if it does not exist.
 // Errors: kInvalidArgument for a bad name, kPermissionDenied if it is another
 // user's.

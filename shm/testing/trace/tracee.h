@@ -55,8 +55,8 @@ class Tracee {
     kRun,  // Until the region begins, a breakpoint, or the end.
     // One instruction, one round of a rep-prefixed one, or a call of the vDSO:
     // its clocks begin again each time that the kernel's clock has ticked,
-    // which it may do between any two steps. Such a call writes no shared
-    // memory. Without debug registers it is stepped through.
+    // which it may do between any two steps. Such a call writes nothing but
+    // its result. Without debug registers it is stepped through.
     kStep,
     kSyscall,  // Until the entry or the exit of the next system call.
   };
