@@ -31,7 +31,9 @@
 namespace tenon::spawn {
 namespace {
 
-// Above the descriptor numbers that a child uses.
+// Above the descriptor numbers that a child uses. In a process without stdout
+// or stderr a descriptor must not take that number: OpenOwn() would find it,
+// and the output would be copied into its own pipe.
 absl::StatusOr<UniqueFd> MoveUp(UniqueFd fd) {
   UniqueFd moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, kControlFd + 1));
   if (moved.valid()) return moved;
@@ -61,11 +63,11 @@ bool IsPipeOrTerminal(int fd) {
 // This process's own stream, for writes that do not block. A pipe or a terminal
 // is reopened, because O_NONBLOCK on the stream itself would affect all
 // processes that share it. Invalid if the stream is closed.
-UniqueFd OpenOwn(int stream) {
+absl::StatusOr<UniqueFd> OpenOwn(int stream) {
   if (IsPipeOrTerminal(stream)) {
     UniqueFd anew(open(absl::StrCat("/proc/self/fd/", stream).c_str(),
                        O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (anew.valid()) return anew;
+    if (anew.valid()) return MoveUp(std::move(anew));
   }
   // Without /proc, or if the file belongs to another user: a write may block
   // (output_pump.h).
@@ -112,9 +114,9 @@ absl::StatusOr<OutputStream> Output::AddPipe(size_t which,
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return PosixError(errno, "pipe2", "output of a child");
   }
+  UniqueFd reading(ends[0]), writing(ends[1]);
   OutputStream stream;
-  stream.pipe = UniqueFd(ends[0]);
-  UniqueFd writing(ends[1]);
+  TENON_ASSIGN_OR_RETURN(stream.pipe, MoveUp(std::move(reading)));
   if (fcntl(stream.pipe.get(), F_SETFL, O_NONBLOCK) != 0) {
     return PosixError(errno, "fcntl(F_SETFL)", "output of a child");
   }
@@ -125,7 +127,8 @@ absl::StatusOr<OutputStream> Output::AddPipe(size_t which,
   }
   // With a kept tail alone, the output still goes to its previous destination.
   if (path.empty() || options.tee) {
-    UniqueFd own = OpenOwn(which == 0 ? STDOUT_FILENO : STDERR_FILENO);
+    TENON_ASSIGN_OR_RETURN(UniqueFd own,
+                           OpenOwn(which == 0 ? STDOUT_FILENO : STDERR_FILENO));
     if (own.valid()) stream.sinks.push_back(std::move(own));
   }
   stream.is_stderr = which == 1;
