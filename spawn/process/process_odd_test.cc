@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -32,8 +33,11 @@
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/child/entry.h"
+#include "tenon/spawn/fork_server/fork_server.h"
 #include "tenon/spawn/process/process.h"
 #include "tenon/spawn/report/report.h"
+#include "tenon/spawn/settings/process_options.h"
+#include "tenon/spawn/settings/start_method.h"
 #include "tenon/spawn/supervisor/program.h"
 #include "tenon/spawn/testing/child_testing.h"
 
@@ -107,6 +111,33 @@ TEST_F(ProcessOddTest, SomebodyElseReapsTheSupervisor) {
   EXPECT_THAT(
       process.Join(Watchdog()),
       StatusIs(absl::StatusCode::kAborted, HasSubstr("exited with code 3")));
+}
+
+// As a daemon may be: Tenon's own descriptors take the numbers 0 to 2.
+TEST_F(ProcessOddTest, AParentWithoutStandardStreams) {
+  const std::string file =
+      absl::StrCat(testing::TempDir(), "/without_", getpid());
+  EXPECT_TRUE(PassesInChild([&] {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) close(fd);
+    for (const StartMethod method : AllStartMethods()) {
+      for (const bool tee : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(StartMethodName(method), tee ? ", tee" : ""));
+        ProcessOptions options = {.entry = "return-or-exit",
+                                  .argument = "no image",
+                                  .method = method,
+                                  .tee = tee,
+                                  .keep_stderr_tail = tee};
+        if (tee) options.stdout_file = options.stderr_file = file;
+        TENON_ASSERT_OK_AND_ASSIGN(Process process,
+                                   Process::Start(std::move(options)));
+        EXPECT_THAT(
+            process.Join(Watchdog()),
+            StatusIs(absl::StatusCode::kNotFound, HasSubstr(": no image")));
+      }
+    }
+    StopForkServer();
+  }));
+  unlink(file.c_str());
 }
 
 TEST_F(ProcessOddTest, InertInAFork) {
