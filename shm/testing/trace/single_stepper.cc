@@ -33,9 +33,6 @@ namespace {
 // The number of failures whose addresses are symbolised.
 constexpr size_t kMaxNamed = 50;
 
-// Instructions of a region that is recorded once, as that takes long.
-constexpr size_t kLong = 10'000;
-
 // To check whether breakpoints are supported.
 constexpr uint64_t kAnyAddress = 0x1000;
 
@@ -49,7 +46,7 @@ class Stepper {
     const absl::Time began = absl::Now();
     const PinToOneCore pinned;
     TENON_ASSIGN_OR_RETURN(StepTrace trace, FirstRun());
-    for (size_t i = 1; i < scenario_.first_runs && trace.size() < kLong; ++i) {
+    for (size_t i = 1; i < scenario_.first_runs; ++i) {
       TENON_ASSIGN_OR_RETURN(StepTrace again, FirstRun());
       if (again.size() < trace.size()) trace = std::move(again);
     }

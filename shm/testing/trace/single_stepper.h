@@ -92,8 +92,7 @@ struct StepScenario {
   // The number of recordings of the region; the shortest counts. A victim is a
   // copy of the calling process, whose allocator has other free blocks before
   // the first prepare() and check() than after them: the first path may be one
-  // that no other victim takes. A region of 10,000 instructions or more is
-  // recorded once.
+  // that no other victim takes. On a starved machine another may be rare, too.
   size_t first_runs = 2;
   // If false, each position is reached by steps alone.
   bool use_breakpoints = true;
