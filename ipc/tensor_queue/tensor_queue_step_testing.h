@@ -253,7 +253,6 @@ class TensorQueueStepTest : public testing::Test {
     scenario.shm_prefix = prefix_;
     scenario.stride = NumberFromEnvironment("TENON_STEP_STRIDE", stride);
     scenario.budget = absl::Hours(1);
-    scenario.first_runs = 2;
     // A victim that takes another path is stepped throughout: on a busy
     // machine, 30 s.
     scenario.watchdog = absl::Minutes(3);

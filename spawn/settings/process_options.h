@@ -81,8 +81,8 @@ struct ProcessOptions {
   std::string stdout_file;
   std::string stderr_file;
   // Whether output to those files is also copied to this process's streams, as
-  // they were at the start. A full stream blocks the child's writes, but not
-  // its end (process.h, lost_output_bytes()).
+  // they were at the start; a closed one gets nothing. A full stream blocks the
+  // child's writes, but not its end (process.h, lost_output_bytes()).
   bool tee = false;
   // Whether the last 4 KiB of the child's stderr are kept for the error that
   // Join() returns. Costs a pipe and a thread, like `tee`.
