@@ -71,7 +71,10 @@ absl::StatusOr<UniqueFd> OpenOwn(int stream) {
   }
   // Without /proc, or if the file belongs to another user: a write may block
   // (output_pump.h).
-  return UniqueFd(fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  UniqueFd own(fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (own.valid() || errno == EBADF) return own;
+  return PosixError(errno, "fcntl(F_DUPFD_CLOEXEC)",
+                    absl::StrCat("this process's descriptor ", stream));
 }
 
 }  // namespace
