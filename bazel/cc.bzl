@@ -29,7 +29,17 @@ COPTS = [
 # Code that only tests is not optimised: that would take longer than it saves.
 # (Debian's C library warns of _FORTIFY_SOURCE without optimisation.) A target
 # whose own code runs for long, or is killed at each instruction, is `optimised`.
-TEST_COPTS = COPTS + ["-O0", "-U_FORTIFY_SOURCE"]
+# A section per function takes time of the assembler, and collecting garbage
+# below 2 GB time of gcc.
+TEST_COPTS = COPTS + [
+    "-O0",
+    "-U_FORTIFY_SOURCE",
+    "-fno-function-sections",
+    "-fno-data-sections",
+] + select({
+    "//bazel:clang": [],
+    "//conditions:default": ["--param=ggc-min-heapsize=2000000"],
+})
 
 # Every test links these.
 _TEST_DEPS = [
