@@ -107,10 +107,14 @@ void CheckRow(const Json& row) {
   if (Text(row, "status") == "measured") return CheckMeasured(row);
   EXPECT_NE(Text(row, "reason"), "");
   if (Text(row, "status") == "skipped") return;
-  // The distance of the cores may change in each of a few turns.
+  // The distance of the cores may change in each of a few turns; on a busy
+  // machine a process comes too late to sleep for a third of its messages.
   EXPECT_EQ(Text(row, "status"), "failed");
-  EXPECT_GT(CountOf(row, "mixed"), 0u);
-  EXPECT_EQ(CountOf(row, "awake"), 0u);
+  EXPECT_GT(CountOf(row, "mixed") + CountOf(row, "awake"), 0u);
+  if (CountOf(row, "awake") == 0) return;
+  EXPECT_TRUE(row.at("asleep").get<bool>());
+  const Json& slept = row.at("turns").at("awake").at("slept");
+  EXPECT_GE(slept.at("median").get<double>(), 0.1) << "it never sleeps";
 }
 
 TEST(SideBySideSmokeTest, MeasuresEachRow) {

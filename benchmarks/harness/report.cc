@@ -133,15 +133,15 @@ Json SubjectOf(const RowResult& row, size_t subject) {
 
 Json TurnsOf(const RowResult& row) {
   Json turns = Json::object();
-  for (const Group group : GroupsOf(row.row)) {
+  std::vector<Group> groups = GroupsOf(row.row);
+  groups.insert(groups.end(), {Group::kMixed, Group::kAwake});
+  for (const Group group : groups) {
     Json& json = turns[GroupName(group)];
     json["count"] = row.turns.count(group);
     if (row.turns.count(group) == 0) continue;
     json["line_ns"] = JsonOf(row.turns.Line(group));
     if (row.row.sleeps) json["slept"] = JsonOf(row.turns.Slept(group));
   }
-  turns["mixed"]["count"] = row.turns.count(Group::kMixed);
-  turns["awake"]["count"] = row.turns.count(Group::kAwake);
   return turns;
 }
 
