@@ -26,20 +26,18 @@ COPTS = [
     "-Wno-missing-field-initializers",
 ]
 
-# Code that only tests is not optimised: that would take longer than it saves.
-# (Debian's C library warns of _FORTIFY_SOURCE without optimisation.) A target
-# whose own code runs for long, or is killed at each instruction, is `optimised`.
-# A section per function takes time of the assembler, and collecting garbage
+# A section for each function takes time of the assembler, and collecting garbage
 # below 2 GB time of gcc.
-TEST_COPTS = COPTS + [
-    "-O0",
-    "-U_FORTIFY_SOURCE",
-    "-fno-function-sections",
-    "-fno-data-sections",
-] + select({
+_TEST_COPTS = COPTS + ["-fno-function-sections", "-fno-data-sections"] + select({
     "//bazel:clang": [],
     "//conditions:default": ["--param=ggc-min-heapsize=2000000"],
 })
+
+# Code that only tests is not optimised: that would take longer than it saves.
+# (Debian's C library warns of _FORTIFY_SOURCE without optimisation.) A target
+# whose own code runs for long, or is killed at each instruction, is `optimised`.
+TEST_COPTS = _TEST_COPTS + ["-O0", "-U_FORTIFY_SOURCE"]
+OPTIMISED_TEST_COPTS = _TEST_COPTS + ["-O2"]
 
 # Every test links these.
 _TEST_DEPS = [
@@ -50,10 +48,8 @@ _TEST_DEPS = [
     "@abseil-cpp//absl/time",
 ]
 
-def _precompiled(is_test):
+def _precompiled(headers, settings):
     """The flags and the dependency of a source that includes precompiled headers."""
-    headers = "test_headers" if is_test else "library_headers"
-    settings = ["all_headers"] + (["test_headers"] if is_test else [])
     label = Label("//bazel:" + headers)
 
     # clang looks for the compiled file beside this path only.
@@ -68,15 +64,23 @@ def _precompiled(is_test):
     ]
 
 def _checked(name, kwargs, is_library = False, is_test = False):
-    optimised = kwargs.pop("optimised", False)
-    own = (["-O2"] if optimised else []) + kwargs.pop("copts", [])
     for attribute in ["srcs", "hdrs", "textual_hdrs", "deps", "data"]:
         check_layers(name, attribute, kwargs.get(attribute, []), is_library)
-    copts = (TEST_COPTS if is_test and not optimised else COPTS) + own
+    own = kwargs.pop("copts", [])
+    copts, headers, settings = COPTS, "library_headers", ["all_headers"]
+    if is_test:
+        copts, headers = TEST_COPTS, "test_headers"
+        settings = ["all_headers", "test_headers"]
+    if kwargs.pop("optimised", False):
+        if not is_test:
+            fail("%s: only tests are built without optimisation" % name)
+        copts, headers = OPTIMISED_TEST_COPTS, "optimised_test_headers"
     deps = kwargs.get("deps", [])
-    if not own:
-        flags, headers = _precompiled(is_test)
-        copts, deps = copts + flags, deps + headers
+    if own:
+        copts = copts + own
+    else:
+        flags, precompiled = _precompiled(headers, settings)
+        copts, deps = copts + flags, deps + precompiled
     return dict(kwargs, name = name, copts = copts, deps = deps, linkstatic = True)
 
 def cc_library(name, **kwargs):
@@ -194,7 +198,7 @@ def cc_benchmark(
         tags = tags,
         visibility = ["//visibility:private"],
         deps = deps + ["@google_benchmark//:benchmark"],
-    )))
+    ), is_test = optimised))
     _cc_binary(
         name = name,
         testonly = True,
