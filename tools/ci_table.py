@@ -9,7 +9,8 @@ DIRECTORY holds `sections`, one line per section of the run (seconds, test
 cases, profile, name, separated by tabs; `-` where a section has none), the
 profiles that Bazel wrote (--profile), and `warm`, one line per cache that was
 not empty when the run began. The seconds of an action are the wall time of its
-process, or of the whole action where Bazel runs the process without a sandbox.
+process, or of the whole action, less its wait for a core, where Bazel runs the
+process without a sandbox.
 Bounds per package come from tools/ci_budget; exceeding one fails nothing.
 """
 
@@ -45,24 +46,33 @@ def read_actions(section):
     except ValueError as error:  # Bazel did not finish it.
         print(f"{section.name}: no times of its actions: {error}")
         return
-    processes = collections.defaultdict(list)  # By thread, in order of time.
-    for event in events:
-        if event.get("name") == "subprocess.run":
-            processes[event["tid"]].append((event["ts"], event["dur"]))
-    for runs in processes.values():
-        runs.sort()
+    processes = by_thread(e for e in events if e.get("name") == "subprocess.run")
+    waits = by_thread(e for e in events if e.get("cat") == "action resource lock")
     for event in events:
         match = ACTION.match(event.get("name", ""))
         if match is None or event.get("cat") != "action processing":
             continue
-        runs = processes[event["tid"]]
-        begin = bisect.bisect_left(runs, (event["ts"], 0))
-        end = bisect.bisect_right(runs, (event["ts"] + event["dur"], 0))
         # Without a sandbox there is no separate event for the process.
-        seconds = (sum(duration for _, duration in runs[begin:end]) or
-                   event["dur"]) / 1e6
+        duration = (within(event, processes) or
+                    event["dur"] - within(event, waits))
         yield Action(match[1], match[2] + (match[3] or ""), section.name,
-                     seconds)
+                     duration / 1e6)
+
+
+def by_thread(events):
+    """The begin and the duration of each, in order of time."""
+    sorted_events = collections.defaultdict(list)
+    for event in events:
+        bisect.insort(sorted_events[event["tid"]], (event["ts"], event["dur"]))
+    return sorted_events
+
+
+def within(action, events):
+    """The duration of those events of its thread that began during an action."""
+    mine = events[action["tid"]]
+    begin = bisect.bisect_left(mine, (action["ts"], 0))
+    end = bisect.bisect_right(mine, (action["ts"] + action["dur"], 0))
+    return sum(duration for _, duration in mine[begin:end])
 
 
 def package_of(name):
