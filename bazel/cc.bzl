@@ -67,14 +67,15 @@ def _checked(name, kwargs, is_library = False, is_test = False):
     for attribute in ["srcs", "hdrs", "textual_hdrs", "deps", "data"]:
         check_layers(name, attribute, kwargs.get(attribute, []), is_library)
     own = kwargs.pop("copts", [])
-    copts, headers, settings = COPTS, "library_headers", ["all_headers"]
+    optimised = kwargs.pop("optimised", False)
+    if optimised and not is_test:
+        fail("%s: what does not test is optimised as the configuration says" % name)
     if is_test:
-        copts, headers = TEST_COPTS, "test_headers"
+        copts = OPTIMISED_TEST_COPTS if optimised else TEST_COPTS
+        headers = "optimised_test_headers" if optimised else "test_headers"
         settings = ["all_headers", "test_headers"]
-    if kwargs.pop("optimised", False):
-        if not is_test:
-            fail("%s: only tests are built without optimisation" % name)
-        copts, headers = OPTIMISED_TEST_COPTS, "optimised_test_headers"
+    else:
+        copts, headers, settings = COPTS, "library_headers", ["all_headers"]
     deps = kwargs.get("deps", [])
     if own:
         copts = copts + own
@@ -188,6 +189,7 @@ def cc_benchmark(
       optimised: for -O2 in configurations that have less.
       **kwargs: of the binary, the test and the library they share.
     """
+    # As a user's program, or with the flags of an optimised test.
     _cc_library(**_checked(name + "_lib", dict(
         kwargs,
         testonly = True,

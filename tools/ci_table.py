@@ -62,8 +62,8 @@ def read_actions(section):
 def by_thread(events):
     """The begin and the duration of each, in order of time."""
     sorted_events = collections.defaultdict(list)
-    for event in events:
-        bisect.insort(sorted_events[event["tid"]], (event["ts"], event["dur"]))
+    for event in sorted(events, key=lambda e: (e["ts"], e["dur"])):
+        sorted_events[event["tid"]].append((event["ts"], event["dur"]))
     return sorted_events
 
 
